@@ -1,0 +1,49 @@
+# Every command that the README and results/ name. `make` alone lists them.
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+SCALE ?= mini
+SWEEP ?= quick
+RANKS ?= 1
+JOBS ?= -1
+ARGS ?=
+TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint bench report clean $(addprefix reproduce-,$(TASKS))
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@for task in $(TASKS); do echo "  make reproduce-$$task"; done
+	@echo
+	@echo "  reproduce-<task> takes SCALE=mini|paper SWEEP=quick|full|grid RANKS=n (ranks a run)"
+	@echo "  JOBS=n (runs at once, -1: one a core) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
+
+setup: $(VENV)/installed ## make .venv with everything that the suite needs
+
+$(VENV)/installed: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found; name a Python 3.11 or newer: make PYTHON=python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+test: $(VENV)/installed ## run the tests, lint included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pytest
+
+lint: $(VENV)/installed ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(addprefix reproduce-,$(TASKS)): reproduce-%: $(VENV)/installed
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=$(SWEEP) trainer.ranks=$(RANKS) hydra.launcher.n_jobs=$(JOBS) $(ARGS)
+
+report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/
+	$(BIN)/python -m reproduce.report
+
+bench: $(VENV)/installed ## time the trainer against a bare loop, on 1 and 2 ranks
+	$(BIN)/python -m reproduce.bench
+
+clean: ## delete raw records in outputs/ (results/ stays)
+	rm -rf outputs

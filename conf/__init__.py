@@ -1,0 +1,1 @@
+"""Hydra configs, found as pkg://conf."""

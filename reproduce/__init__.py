@@ -1,0 +1,1 @@
+"""How it is measured: trainer, noise scale, sweep, trade-off fit, records, report."""

@@ -1,0 +1,94 @@
+"""Ranks: who we are, starting several on one machine, joining those that a launcher started."""
+
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class RankError(RuntimeError):
+    """One of the ranks failed; the message is that of the first to fail."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among `size` that train together."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Rank 0 alone writes."""
+        return self.rank == 0
+
+
+def launched_from_outside() -> bool:
+    """True under torchrun, or another launcher that sets its variables (Slurm's srun through torchrun)."""
+    return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def device_for(name: str, local_rank: int) -> torch.device:
+    """The device called `name`; "auto" is a GPU of this rank's own where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        name = f"cuda:{local_rank % torch.cuda.device_count()}"
+    return torch.device(name)
+
+
+def with_process_group(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
+    """Joins the process group that the environment describes, calls function(ranks, *arguments), leaves it."""
+    on = device_for(device, int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if on.type == "cuda" else "gloo")
+    try:
+        return function(Ranks(dist.get_rank(), dist.get_world_size(), on), *arguments)
+    finally:
+        dist.destroy_process_group()
+
+
+def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *arguments: Any) -> Any:
+    """Calls function(Ranks, *arguments) on every rank and returns what the first one returned.
+
+    One rank runs in this process without a process group. Under torchrun this process joins the ranks that are
+    there. Otherwise `ranks` processes are started here, at a port that the rendezvous finds free.
+
+    Raises:
+        RankError: if one of the processes fails.
+    """
+    if launched_from_outside():
+        return with_process_group(function, device, *arguments)
+    if ranks == 1:
+        return function(Ranks(0, 1, device_for(device, 0)), *arguments)
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # a second of imports
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        run_id=uuid.uuid4().hex,
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.1,
+    )
+    try:
+        return elastic_launch(config, with_process_group)(function, device, *arguments)[0]
+    except ChildFailedError as error:
+        _, failure = error.get_first_failure()
+        raise RankError(f"Rank {failure.local_rank} failed: {failure.message}") from error
+
+
+def from_first_rank(value: Any, ranks: Ranks) -> Any:
+    """The first rank's value, on every rank, so that all take the same decision."""
+    if ranks.size == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]

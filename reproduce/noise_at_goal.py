@@ -1,0 +1,97 @@
+"""B_simple and B_noise where runs pass a goal, pooled over runs, and their average over a run (App. D.1)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reproduce.estimator import ratio_interval
+from reproduce.records import Record
+
+WINDOWS = (1.5, 2.0, 3.0, 5.0)
+"""Factors in steps around a goal within which probes are used: the smallest that holds enough of them."""
+ENOUGH = 20
+
+
+@dataclass(frozen=True)
+class NoiseAtGoal:
+    """A noise scale with its interval, in units. value None with low set: at least `low`. All None: not measured."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A run and the step at which it reached the goal."""
+
+    record: Record
+    step: float
+
+
+def probes(crossing: Crossing, kind: str, window: float) -> list[tuple[float, float, float, float]]:
+    """(ln(step / step at the goal), weight, tr Sigma, |G|^2) of the run's probes within the window."""
+    rows = []
+    for entry in crossing.record.evaluations:
+        measured = entry.get(kind)
+        if not measured or measured["grad_sq"] is None or measured["trace"] is None:
+            continue
+        x = math.log(entry["step"] / crossing.step)
+        if abs(x) <= math.log(window):
+            rows.append((x, measured["examples"], measured["trace"], measured["grad_sq"]))
+    return rows
+
+
+def noise_at_goal(crossings: Sequence[Crossing], kind: str, confidence: float = 0.95) -> NoiseAtGoal:
+    """The noise scale at the moment of reaching a goal, from the probes of all runs around it.
+
+    tr Sigma and |G|^2 are each a straight line in ln(step / step at the goal), fitted by weighted least squares
+    (a probe of n examples counts n), and divided at the goal: unbiased in both, also at a run's last goal, where
+    there are probes on one side only. The interval is Fieller's, with the scatter around the lines as the noise.
+
+    Args:
+        kind: "probe" for B_simple, "curvature" for B_noise.
+    """
+    rows: list[tuple[float, float, float, float]] = []
+    for window in WINDOWS:
+        rows = [row for crossing in crossings for row in probes(crossing, kind, window)]
+        if len(rows) >= ENOUGH:
+            break
+    if len(rows) < 5:
+        return NoiseAtGoal()
+    table = np.array(rows)
+    design = np.stack([np.ones(len(table)), table[:, 0]], axis=1)
+    weights = table[:, 1] / table[:, 1].sum()
+    bread = np.linalg.pinv(design.T @ (design * weights[:, None]))
+    coefficients = bread @ design.T @ (weights[:, None] * table[:, 2:])
+    residuals = table[:, 2:] - design @ coefficients
+    influence = (bread @ design.T)[0] * weights  # of each row on the values at the goal
+    effective = 1 / np.square(weights).sum()
+    covariance = (residuals * influence[:, None] ** 2).T @ residuals * effective / max(effective - 2, 1)
+    trace, grad_sq = coefficients[0]
+    value, low, high = ratio_interval(trace, grad_sq, covariance, max(effective - 2, 1), confidence)
+    return NoiseAtGoal(value, low, high)
+
+
+def run_average(
+    steps_to_goals: Sequence[float | None], noise_scales: Sequence[float | None], batch_size: float
+) -> float | None:
+    """Mean noise scale of a run over its noiseless steps s (App. D.1): a real step is 1 / (1 + B_noise / B) of one.
+
+    Between goals the noise scale is a power of the step; before the first measured goal it is taken as constant.
+    """
+    nodes = [
+        (math.log(step), math.log(noise))
+        for step, noise in zip(steps_to_goals, noise_scales, strict=True)
+        if step is not None and noise is not None and noise > 0
+    ]
+    if not nodes:
+        return None
+    last = math.exp(nodes[-1][0])
+    # Midpoints of equal pieces of the run; enough of them that the average moves by less than a tenth of a percent.
+    steps = (np.arange(2000) + 0.5) / 2000 * last
+    noise = np.exp(np.interp(np.log(steps), *zip(*nodes, strict=True)))
+    noiseless = 1 / (1 + noise / batch_size)
+    return float((noise * noiseless).sum() / noiseless.sum())

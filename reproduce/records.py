@@ -1,0 +1,192 @@
+"""Records of runs: one append-only file of JSON lines a run, named by its content, never by time.
+
+A file begins with a header (everything that determines the run), goes on with one line an evaluation, and ends with
+the outcome. A line that a kill tore off at the end of the file is ignored; a damaged line elsewhere is an error.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+OUTCOMES = ("reached", "given_up", "exhausted", "diverged", "failed")
+"""reached: all goals. given_up: could no longer be the best for any goal left. exhausted: its budget is spent.
+diverged: non-finite, or worse than untrained for long. failed: an exception, kept in the record's "error"."""
+
+
+class RecordError(RuntimeError):
+    """A record cannot be read or written; the message names the file and what to do."""
+
+
+def identity_hash(identity: dict) -> str:
+    """Eight hex digits of everything that determines a run."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def run_name(identity: dict) -> str:
+    """File name of a run, without suffix: readable first, unique by the hash."""
+    run = identity["run"]
+    return f"b{run['batch_size']:g}_lr{run['learning_rate']:.4g}_seed{run['seed']}_{identity_hash(identity)}"
+
+
+def to_json(value: Any) -> Any:
+    """The same value with non-finite numbers as null: records hold numbers or null, never NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: to_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(entry) for entry in value]
+    return value
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as read from its file.
+
+    Attributes:
+        header: the first line. evaluations: in order of steps. outcome: the last line, None while the run goes on.
+    """
+
+    path: Path
+    header: dict
+    evaluations: list[dict] = field(default_factory=list)
+    outcome: dict | None = None
+
+    @property
+    def batch_size(self) -> float:
+        return self.header["identity"]["run"]["batch_size"]
+
+    @property
+    def learning_rate(self) -> float:
+        return self.header["identity"]["run"]["learning_rate"]
+
+    @property
+    def seed(self) -> int:
+        return self.header["identity"]["run"]["seed"]
+
+    @property
+    def status(self) -> str | None:
+        return self.outcome["status"] if self.outcome else None
+
+    @property
+    def last_step(self) -> int:
+        return self.evaluations[-1]["step"] if self.evaluations else 0
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict:
+    try:
+        entry = json.loads(line)
+        if not isinstance(entry, dict) or entry.get("kind") not in ("header", "evaluation", "outcome"):
+            raise ValueError("not a line of a record")
+        return entry
+    except ValueError as error:
+        raise RecordError(
+            f"{path}, line {number} is damaged ({error}). Nothing was changed. Delete the file to run it again, "
+            "or restore it from a backup."
+        ) from error
+
+
+def complete_lines(path: Path) -> list[bytes]:
+    """The lines that end in a newline; a torn last line is left out.
+
+    Raises:
+        RecordError: if the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}.") from error
+    return content.split(b"\n")[:-1]
+
+
+def read_record(path: Path) -> Record | None:
+    """The record in `path`; None where not even its header is complete.
+
+    Raises:
+        RecordError: if the file cannot be read, or a line that is not the torn last one is damaged.
+    """
+    entries = [_parse(path, number, line) for number, line in enumerate(complete_lines(path), 1)]
+    if not entries:
+        return None
+    header, *rest = entries
+    if header["kind"] != "header" or not isinstance(header.get("identity"), dict):
+        raise RecordError(f"{path} does not begin with a header: it is no record of this suite. Move it away.")
+    outcome = rest.pop() if rest and rest[-1]["kind"] == "outcome" else None
+    if any(entry["kind"] != "evaluation" for entry in rest):
+        raise RecordError(f"{path} has a header or an outcome in its middle. Delete the file to run it again.")
+    return Record(path, header, rest, outcome)
+
+
+class RecordWriter:
+    """Appends to one record, alone: a second writer is refused while the first lives.
+
+    Args:
+        folder: where records are.
+        identity: everything that determines the run (JSON values); names the file.
+        header: more to keep in the first line, such as versions; does not name the file.
+    Raises:
+        RecordError: if the folder cannot be written, another process writes the record, or the file under this
+            name belongs to another configuration.
+    """
+
+    def __init__(self, folder: Path, identity: dict, header: dict) -> None:
+        self.path = folder / f"{run_name(identity)}.jsonl"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.file = open(self.path, "ab")  # noqa: SIM115 (held open for the run)
+        except OSError as error:
+            raise RecordError(
+                f"{self.path} cannot be written: {error.strerror}. Make the folder writable, or name another one "
+                "with outputs=FOLDER."
+            ) from error
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.file.close()
+            raise RecordError(
+                f"Another process is writing {self.path}: two runs of one configuration at once. Wait for it to end."
+            ) from error
+        try:
+            self.existing = read_record(self.path)
+            if self.existing is None:
+                self.truncate(0)
+                self.append("header", identity=identity, **header)
+            elif self.existing.header["identity"] != identity:
+                raise RecordError(
+                    f"{self.path} holds a run of another configuration under the same name. Move it away, or name "
+                    "another folder with outputs=FOLDER."
+                )
+        except BaseException:
+            self.file.close()
+            raise
+
+    def append(self, kind: str, **entry: Any) -> int:
+        """Adds a line, flushed to the file; returns the file's length in bytes."""
+        line = json.dumps(to_json({"kind": kind, **entry}), separators=(",", ":"), allow_nan=False)
+        try:
+            self.file.write(line.encode() + b"\n")
+            self.file.flush()
+        except OSError as error:
+            raise RecordError(
+                f"{self.path} cannot be written: {error.strerror}. What was written before is kept; make room or "
+                "mend the folder, and start the same command again."
+            ) from error
+        return self.file.tell()
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file back to `size` bytes, where a checkpoint was taken."""
+        self.file.truncate(size)
+        self.file.seek(0, os.SEEK_END)
+
+    def header_size(self) -> int:
+        """Length of the header line in bytes."""
+        return len(complete_lines(self.path)[0]) + 1
+
+    def close(self) -> None:
+        self.file.close()

@@ -1,0 +1,311 @@
+"""From a sweep's records to results/<task>/<scale>/summary.json and curves.csv (schemas in the README)."""
+
+import csv
+import json
+import math
+import os
+import platform
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reproduce.goals import smooth
+from reproduce.noise_at_goal import Crossing, NoiseAtGoal, noise_at_goal, run_average
+from reproduce.published import published
+from reproduce.records import Record, to_json
+from reproduce.run import commit, versions
+from reproduce.sweep import Known, best_index, by_index, points
+from reproduce.tradeoff import Point, fit_learning_rate, fit_tradeoff
+
+if TYPE_CHECKING:
+    from reproduce.driver import Sweep
+
+SIGNIFICANT_DIGITS = 6
+CURVE_COLUMNS = (
+    "batch_size", "learning_rate", "seed", "step", "examples", "score", "smoothed_score", "loss", "b_simple", "b_noise",
+)  # fmt: skip
+PROBES_IN_CURVE = 10  # probes pooled for a curve's noise scale; one alone is too noisy to plot
+
+
+def rounded(value):
+    """The value with its numbers at six significant digits, so that files differ only where results do."""
+    value = to_json(value)
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    return [rounded(entry) for entry in value] if isinstance(value, list) else value
+
+
+class Summary:
+    """Collects what the summary says from a finished sweep."""
+
+    def __init__(self, sweep: "Sweep", known: Known) -> None:
+        self.sweep, self.known = sweep, known
+        self.task, self.plan, self.records = sweep.task, sweep.plan, sweep.records
+        self.points = [points(self.plan, known, goal) for goal in range(self.plan.goals)]
+        self.fits = [fit_tradeoff(p) if p else None for p in self.points]
+        self.noise = [noise_at_goal(self.crossings(g), "probe") for g in range(self.plan.goals)]
+        self.curvature = [noise_at_goal(self.crossings(g, curvature=True), "curvature") for g in range(self.plan.goals)]
+
+    def best(self, batch_size: int, goal: int) -> int:
+        return best_index(by_index(self.known, batch_size, 0), goal)
+
+    def crossings(self, goal: int, curvature: bool = False) -> list[Crossing]:
+        """Runs at the best rates for a goal that reached it (or the run in which curvature was measured)."""
+        result = []
+        for trial, record in self.records.items():
+            outcome = self.known[trial]
+            if not outcome.steps or outcome.steps[goal] is None or trial.curvature != curvature:
+                continue
+            if curvature or trial.index == self.best(trial.batch_size, goal):
+                result.append(Crossing(record, outcome.steps[goal]))
+        return result
+
+    def goal_entry(self, goal: int) -> dict:
+        fit, noise, curvature = self.fits[goal], self.noise[goal], self.curvature[goal]
+        return {
+            "goal": self.task.goals[goal],
+            "b_crit": fit.b_crit if fit else None,
+            "b_crit_low": fit.b_crit_low if fit else None,
+            "b_crit_high": fit.b_crit_high if fit else None,
+            "identified": bool(fit and fit.identified),
+            "reason": fit.reason if fit else "no run was long enough to say anything about this goal",
+            "s_min": fit.s_min if fit else None,
+            "e_min": fit.e_min if fit else None,
+            "fit_rms": fit.rms if fit else None,
+            "b_simple": noise.value,
+            "b_simple_low": noise.low,
+            "b_simple_high": noise.high,
+            "b_noise": curvature.value,
+            "b_noise_low": curvature.low,
+            "b_noise_high": curvature.high,
+            "exact": self.exact(goal),
+            "points": [self.point_entry(point, goal) for point in self.points[goal]],
+        }
+
+    def point_entry(self, point: Point, goal: int) -> dict:
+        """Geometric mean of the seeds' steps; the ends are their extremes."""
+        steps = math.exp(np.mean(np.log(point.steps))) if point.steps else None
+        low = min([*point.steps, *point.censored])
+        return {
+            "batch_size": point.batch_size,
+            "learning_rate": self.plan.learning_rate(int(point.batch_size), self.best(int(point.batch_size), goal)),
+            "steps": steps,
+            "steps_low": low,
+            "steps_high": max(point.steps) if point.steps and not point.censored else None,
+            "examples": steps * point.batch_size if steps else None,
+            "seeds": len(point.steps) + len(point.censored),
+            "seeds_reached": len(point.steps),
+        }
+
+    def exact(self, goal: int) -> dict | None:
+        """Closed-form answers for the same batch sizes, rates and moments, where the task knows them."""
+        sizes = [p.batch_size for p in self.points[goal] if p.steps]
+        steps = [self.task.exact_steps(b, self.task.goals[goal]) for b in sizes]
+        if not sizes or any(s is None for s in steps):
+            return None
+        fit = fit_tradeoff([Point(b, (s,)) for b, s in zip(sizes, steps, strict=True)])
+        return {
+            "b_crit": fit.b_crit,
+            "s_min": fit.s_min,
+            "e_min": fit.e_min,
+            "steps": dict(zip(map(str, sizes), steps, strict=True)),
+            "b_simple": self.exact_noise(self.crossings(goal), "probe", "trace", "grad_sq"),
+            "b_noise": self.exact_noise(
+                self.crossings(goal, curvature=True), "curvature", "curvature_trace", "curvature_grad_sq"
+            ),
+        }
+
+    def exact_noise(self, crossings: Sequence[Crossing], kind: str, over: str, under: str) -> float | None:
+        """Ratio of expected moments where the runs crossed, weighted as their probes were."""
+        numerator = denominator = 0.0
+        for crossing in crossings:
+            weight = sum(e[kind]["examples"] for e in crossing.record.evaluations if e.get(kind))
+            run = crossing.record
+            moments = self.task.exact_moments(run.batch_size, run.learning_rate, crossing.step)
+            numerator += weight * getattr(moments, over)
+            denominator += weight * getattr(moments, under)
+        return numerator / denominator if denominator > 0 else None
+
+    def averaged(self, values: Sequence[NoiseAtGoal], end: str) -> float | None:
+        """Run average of a noise scale, the geometric mean over batch sizes; `end`: value, low or high."""
+        noise = [getattr(v, end) if v.value is not None else None for v in values]
+        averages = []
+        for batch_size in self.plan.batch_sizes:
+            steps = [
+                next(
+                    (math.exp(np.mean(np.log(p.steps))) for p in ps if p.batch_size == batch_size and p.steps),
+                    None,
+                )
+                for ps in self.points
+            ]
+            average = run_average(steps, noise, batch_size)
+            if average:
+                averages.append(average)
+        return math.exp(np.mean(np.log(averages))) if averages else None
+
+    def noise_entry(self, values: Sequence[NoiseAtGoal]) -> dict | None:
+        """First goal and run average; None where nothing was measured."""
+        if all(v.low is None for v in values):
+            return None
+        entry = {"start": values[0].value, "start_low": values[0].low, "start_high": values[0].high}
+        return entry | {name: self.averaged(values, end) for name, end in RUN_KEYS.items()}
+
+    def b_crit_entry(self) -> dict:
+        """The first goal's and the last goal's critical batch size."""
+        first, last = self.fits[0], self.fits[-1]
+        return {
+            "start": first and first.b_crit,
+            "start_low": first and first.b_crit_low,
+            "start_high": first and first.b_crit_high,
+            "run": last and last.b_crit,
+            "run_low": last and last.b_crit_low,
+            "run_high": last and last.b_crit_high,
+        }
+
+    def learning_rate_fit(self) -> dict | None:
+        """Best rates of the last goal against batch size; alpha is 1 for SGD (App. A.2), else fitted."""
+        reached = [p for p in self.points[-1] if p.steps]
+        rates = [self.plan.learning_rate(int(p.batch_size), self.best(int(p.batch_size), -1)) for p in reached]
+        is_sgd = self.optimizer() == "SGD"
+        fit = fit_learning_rate([p.batch_size for p in reached], rates, alpha=1.0 if is_sgd else None)
+        return {"eps": fit.eps, "knee": fit.knee, "alpha": fit.alpha, "rms": fit.rms} if fit else None
+
+    def optimizer(self) -> str:
+        return str(self.sweep.config.optimizer["_target_"]).rsplit(".", 1)[-1]
+
+    def cost(self) -> dict:
+        """What the sweep took, and at least what the plain grid over the same rates would have taken.
+
+        The grid runs every rate of the batch size's searched range with every seed, each at least as long as the
+        best run to the last goal (or to the budget, where none reached it).
+        """
+        full = 0.0
+        for batch_size in self.plan.batch_sizes:
+            outcomes = by_index(self.known, batch_size, 0)
+            spacing = 1 if self.plan.refine else 2
+            rates = (max(outcomes) - min(outcomes)) // spacing + 1
+            best = outcomes[best_index(outcomes, self.plan.goals - 1)]
+            full += rates * self.plan.seeds * best.last_step * batch_size
+        ended = list(self.known.values())
+        return {
+            "runs": len(ended),
+            "given_up": sum(o.status == "given_up" for o in ended),
+            "diverged": sum(o.status == "diverged" for o in ended),
+            "exhausted": sum(o.status == "exhausted" for o in ended),
+            "failed": sum(o.status == "failed" for o in ended),
+            "seeds": self.plan.seeds,
+            "examples": sum(o.examples for o in ended),
+            "examples_full_grid": full,
+            "seconds": sum(o.seconds for o in ended),
+            "cores": os.cpu_count(),
+        }
+
+    def as_dict(self) -> dict:
+        row = published(self.sweep.name)
+        commits = sorted({record.header.get("commit") or "unknown" for record in self.records.values()})
+        overrides = " ".join(self.sweep.arguments)
+        return {
+            "task": self.sweep.name,
+            "scale": self.sweep.scale,
+            "sweep_name": str(self.sweep.config.sweep.kind),
+            "unit": self.task.unit,
+            "score": self.task.score,
+            "higher_is_better": self.task.higher_is_better,
+            "data": {"name": self.task.data, "embedded": self.task.embedded},
+            "model": self.model_text(),
+            "optimizer": self.optimizer(),
+            "goals": [self.goal_entry(goal) for goal in range(self.plan.goals)],
+            "b_crit": self.b_crit_entry(),
+            "b_simple": self.noise_entry(self.noise) or {},
+            "b_noise": self.noise_entry(self.curvature),
+            "published": row.to_summary() if row else None,
+            "learning_rate_fit": self.learning_rate_fit(),
+            "sweep": self.cost(),
+            "command": f"python -m reproduce -m {overrides}".strip(),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+            "date": str(date.today()),
+            "versions": versions() | {"python": platform.python_version()},
+            "commit": commits[0] if len(commits) == 1 else ", ".join(commits) or commit(),
+            "notes": [],
+        }
+
+    def model_text(self) -> str:
+        model = self.task.build_model()
+        weights = sum(p.numel() for p in model.parameters())
+        return f"{type(model).__name__}, {weights:,} weights"
+
+    def curve_rows(self) -> list[dict]:
+        """Evaluations of the runs with seed 0 at the best rate for the last goal."""
+        rows = []
+        for batch_size in self.plan.batch_sizes:
+            best = self.best(batch_size, self.plan.goals - 1)
+            for trial, record in self.records.items():
+                if (trial.batch_size, trial.index, trial.seed, trial.curvature) == (
+                    batch_size,
+                    best,
+                    0,
+                    False,
+                ):
+                    rows += curve(record, self.task.smoothing)
+        rows += [r for t, record in self.records.items() if t.curvature for r in curve(record, self.task.smoothing)]
+        return rows
+
+
+RUN_KEYS = {"run": "value", "run_low": "low", "run_high": "high"}
+
+
+def pooled_ratio(entries: Sequence[dict]) -> float | None:
+    """Noise scale of several probes: sums first, ratio last; None unless |G|^2 came out positive."""
+    grad_sq = sum(e["examples"] * e["grad_sq"] for e in entries)
+    trace = sum(e["examples"] * e["trace"] for e in entries)
+    return trace / grad_sq if grad_sq > 0 and trace > 0 else None
+
+
+def curve(record: Record, window: int) -> list[dict]:
+    """Rows of curves.csv for one run."""
+    smoothed = smooth([e["score"] if e["score"] is not None else math.nan for e in record.evaluations], window)
+    rows, recent = [], {"probe": [], "curvature": []}
+    for entry, value in zip(record.evaluations, smoothed, strict=True):
+        for kind, kept in recent.items():
+            if entry.get(kind) and entry[kind]["grad_sq"] is not None:
+                kept.append(entry[kind])
+                del kept[:-PROBES_IN_CURVE]
+        rows.append(
+            {
+                "batch_size": record.batch_size,
+                "learning_rate": record.learning_rate,
+                "seed": record.seed,
+                **{key: entry[key] for key in ("step", "examples", "score", "loss")},
+                "smoothed_score": float(value),
+                "b_simple": pooled_ratio(recent["probe"]) if entry.get("probe") else None,
+                "b_noise": pooled_ratio(recent["curvature"]) if entry.get("curvature") else None,
+            }
+        )
+    return rows
+
+
+def write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_suffix(path.suffix + ".partial")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def write_summary(sweep: "Sweep", known: Known) -> dict:
+    """Writes summary.json and curves.csv of a finished sweep; returns the summary."""
+    collected = Summary(sweep, known)
+    summary = rounded(collected.as_dict())
+    sweep.results.mkdir(parents=True, exist_ok=True)
+    write_atomically(sweep.results / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    temporary = sweep.results / "curves.csv.partial"
+    with open(temporary, "w", newline="") as file:
+        writer = csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in collected.curve_rows():
+            writer.writerow({key: "" if rounded(row[key]) is None else rounded(row[key]) for key in CURVE_COLUMNS})
+    os.replace(temporary, sweep.results / "curves.csv")
+    return summary

@@ -1,0 +1,254 @@
+"""The one training loop: draw, micro-batches, backward, average over ranks, measure, clip, step, evaluate."""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from hydra.utils import instantiate
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from reproduce.checkpoint import load_checkpoint, save_checkpoint
+from reproduce.distributed import Ranks, from_first_rank
+from reproduce.estimator import unbiased_moments
+from reproduce.goals import next_evaluation, steps_to_goals
+from reproduce.noise_scale import NoiseScale
+from reproduce.probe import ProbeNorms, probe
+from reproduce.records import RecordWriter
+from reproduce.settings import Settings
+from tasks.task import Batch, Task, random_generator
+
+PROBE_SEED_OFFSET = 1_000_003  # a seed of their own for samples that no training step sees
+
+
+def weights_hash(model: nn.Module) -> str:
+    """SHA-256 of all weights and buffers: two runs with the same hash ended bit-equal."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def moments(norms: ProbeNorms, units_per_sample: int) -> dict:
+    """A probe as the record keeps it: unbiased |G|^2 and tr Sigma (per unit), and the units that it took."""
+    grad_sq, trace = unbiased_moments(
+        norms.sq_small, norms.sq_big, norms.n_small * units_per_sample, norms.n_big * units_per_sample
+    )
+    return {"grad_sq": grad_sq, "trace": trace, "examples": norms.n_big * units_per_sample}
+
+
+class Trainer:
+    """Trains one run and records it.
+
+    Args:
+        task: what is learnt. settings: of the run. ranks: this process among those that train together.
+        writer: the record, on the first rank; None elsewhere.
+        log: called with each evaluation as it is recorded (the W&B mirror).
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        ranks: Ranks,
+        writer: RecordWriter | None,
+        log: Callable[[dict], None] = lambda entry: None,
+    ) -> None:
+        self.task, self.settings, self.ranks, self.writer, self.log = task, settings, ranks, writer, log
+        self.run, self.options, self.noise_options = settings.run, settings.trainer, settings.noise_scale
+        self.samples = self.run.batch_size // task.units_per_sample
+        torch.manual_seed(self.run.seed)
+        self.model = task.build_model().to(ranks.device)
+        self.wrapped = self._wrap(self.model)
+        self.optimizer = instantiate(settings.optimizer_config)(self.model.parameters(), lr=self.run.learning_rate)
+        self.sampler = task.sampler(self.run.seed, ranks.rank, ranks.size, ranks.device)
+        # The same samples on every rank: the probe shares them out itself.
+        self.probe_sampler = task.sampler(self.run.seed + PROBE_SEED_OFFSET, 0, 1, ranks.device)
+        share = self.samples // ranks.size
+        self.micro_batches = math.ceil(share / self.options.max_samples)
+        measured = self.options.log_noise_scale and (ranks.size > 1 or self.micro_batches > 1)
+        self.noise_scale = (
+            NoiseScale(self.wrapped, micro_batches=self.micro_batches > 1, units_per_sample=task.units_per_sample)
+            if measured
+            else None
+        )
+        self.step = 0
+        self.seconds = 0.0
+        self.probed = 0
+        self.evaluations: list[dict] = []
+
+    def _wrap(self, model: nn.Module) -> nn.Module:
+        if self.options.compile:
+            model.compile()
+        if self.ranks.size == 1:
+            return model
+        on_gpu = self.ranks.device.type == "cuda"
+        return DistributedDataParallel(model, device_ids=[self.ranks.device.index] if on_gpu else None)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The task's loss, under autocast where the config asks for bfloat16."""
+        autocast = self.options.precision == "bfloat16"
+        with torch.autocast(self.ranks.device.type, torch.bfloat16) if autocast else nullcontext():
+            return self.task.loss(model, batch)
+
+    def train_step(self) -> Tensor:
+        """One optimiser step on a new batch; returns the mean loss of this rank's share (detached)."""
+        self.step += 1
+        # For tasks that draw inside their model (nn.Dropout): a resumed run draws the same.
+        torch.manual_seed(random_generator(self.run.seed, self.step, self.ranks.rank).initial_seed())
+        batch = self.sampler.draw(self.step, self.samples, self.model)
+        share = len(batch[0])
+        parts = list(zip(*(tensor.tensor_split(self.micro_batches) for tensor in batch), strict=True))
+        total = torch.zeros((), device=self.ranks.device)
+        self.optimizer.zero_grad()
+        for part in parts:
+            last = part is parts[-1]
+            hold = self.ranks.size > 1 and not last
+            with self.wrapped.no_sync() if hold else nullcontext():
+                weight = len(part[0]) / share
+                loss = self.loss(self.wrapped, part) * weight
+                loss.backward()
+            total += loss.detach()
+            if self.noise_scale and self.micro_batches > 1:
+                self.noise_scale.micro_batch(len(part[0]), weight)
+        if self.noise_scale:
+            self.noise_scale.update(share)
+        if self.options.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
+        self.optimizer.step()
+        return total
+
+    def _probe(self) -> dict:
+        """A probe of the noise scale, as large as the share of the run's examples that is still unspent allows."""
+        options, unit = self.noise_options, self.task.units_per_sample
+        allowed = options.probe_cost * self.step * self.run.batch_size - self.probed
+        size = min(int(allowed / unit), options.max_probe_samples) // options.probe_groups
+        if size < 1:
+            return {}
+        samples = size * options.probe_groups
+        batch = self.probe_sampler.draw(2 * self.step, samples, self.model)
+        curvature_batch = None
+        if options.curvature_samples:
+            curvature_batch = self.probe_sampler.draw(2 * self.step + 1, options.curvature_samples, self.model)
+        self.probed += samples * unit
+        simple, curvature = probe(self.model, self.loss, batch, options.probe_groups, curvature_batch)
+        return {"probe": moments(simple, unit)} | ({"curvature": moments(curvature, unit)} if curvature else {})
+
+    def _training_noise(self) -> dict:
+        """What the training steps since the last evaluation say about the noise scale, at no cost."""
+        if not self.noise_scale:
+            return {}
+        estimate = self.noise_scale.estimate()
+        self.noise_scale.estimator.reset()
+        return {"training": {"grad_sq": estimate.grad_sq, "trace": estimate.trace, "updates": estimate.updates}}
+
+    def evaluate(self, loss: float | None) -> str | None:
+        """Records an evaluation; returns the run's outcome where it ends here, else None. Collective over ranks."""
+        training_noise = self._training_noise() if loss is not None and math.isfinite(loss) else {}
+        finite = loss is None or math.isfinite(loss)
+        probe_entry = self._probe() if finite and self.step > 0 else {}
+        score = from_first_rank(self._score() if self.ranks.is_first else None, self.ranks)
+        entry = {
+            "step": self.step,
+            "examples": self.step * self.run.batch_size,
+            "score": score,
+            "loss": loss,
+            "seconds": round(self.seconds, 3),
+            **probe_entry,
+            **training_noise,
+        }
+        self.evaluations.append(entry)
+        if self.writer:
+            self.writer.append("evaluation", **entry)
+            self.log(entry)
+        return self._outcome(finite and math.isfinite(score))
+
+    def _score(self) -> float:
+        training = self.model.training
+        self.model.eval()
+        score = float(self.task.evaluate(self.model))
+        self.model.train(training)
+        return score
+
+    def crossings(self) -> list[float | None]:
+        """Steps to each goal so far."""
+        return steps_to_goals(
+            [e["step"] for e in self.evaluations],
+            [e["score"] for e in self.evaluations],
+            self.task.goals,
+            self.task.higher_is_better,
+            self.task.smoothing,
+        )
+
+    def _outcome(self, finite: bool) -> str | None:
+        if not finite or self._worse_than_untrained():
+            return "diverged"
+        reached = self.crossings()
+        if all(step is not None for step in reached):
+            return "reached"
+        # A goal not reached by the last smoothed score is reached later than that, if ever.
+        last_smoothed = len(self.evaluations) - 1 - self.task.smoothing // 2
+        known_step = self.evaluations[last_smoothed]["step"] if last_smoothed >= 0 else 0
+        left = [limit for step, limit in zip(reached, self.run.limits, strict=True) if step is None]
+        if all(limit is not None and known_step >= limit for limit in left):
+            return "given_up"
+        return "exhausted" if self.step >= self.settings.max_steps else None
+
+    def _worse_than_untrained(self) -> bool:
+        patience = self.options.divergence_patience
+        recent = [e["score"] for e in self.evaluations[1:]][-patience:]
+        untrained = self.evaluations[0]["score"]
+        worse = [s < untrained if self.task.higher_is_better else s > untrained for s in recent]
+        return len(recent) == patience and all(worse)
+
+    def train(self) -> dict:
+        """Trains to the run's end, from its last checkpoint if there is one; returns the outcome as recorded."""
+        self._resume()
+        status = self.evaluate(None) if not self.evaluations else None
+        last_checkpoint = time.monotonic()
+        while status is None:
+            began = time.monotonic()
+            target = min(next_evaluation(self.step, self.options.evaluation_spacing), self.settings.max_steps)
+            steps = target - self.step
+            total = torch.zeros((), device=self.ranks.device)
+            for _ in range(steps):
+                total += self.train_step()
+            loss = self._mean_over_ranks(total / steps)
+            status = self.evaluate(loss)
+            self.seconds += time.monotonic() - began
+            due = time.monotonic() - last_checkpoint >= self.options.checkpoint_seconds
+            if status is None and from_first_rank(due, self.ranks):
+                save_checkpoint(self)
+                last_checkpoint = time.monotonic()
+        return {
+            "status": status,
+            "steps_to_goals": self.crossings(),
+            "step": self.step,
+            "examples": self.step * self.run.batch_size,
+            "probed_examples": self.probed,
+            "limits": list(self.run.limits),
+            "seconds": round(self.seconds, 3),
+            "weights_sha256": weights_hash(self.model),
+        }
+
+    def _mean_over_ranks(self, value: Tensor) -> float:
+        if self.ranks.size > 1:
+            dist.all_reduce(value)
+            value = value / self.ranks.size
+        return float(value)
+
+    def _resume(self) -> None:
+        state = from_first_rank(load_checkpoint(self) if self.ranks.is_first else None, self.ranks)
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.sampler.load_state_dict(state["samplers"][self.ranks.rank])
+        self.probe_sampler.load_state_dict(state["probe_sampler"])
+        self.step, self.seconds, self.probed = state["step"], state["seconds"], state["probed"]
+        self.evaluations = state["evaluations"]

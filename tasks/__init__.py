@@ -1,0 +1,1 @@
+"""What is learnt: one module a task, each a `tasks.task.Task`."""

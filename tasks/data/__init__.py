@@ -1,0 +1,1 @@
+"""Data of the tasks: embedded in packages, generated, or read from `data_dir`."""
