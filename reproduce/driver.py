@@ -8,24 +8,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.utils import JobReturn, JobStatus
+from hydra.core.utils import JobStatus
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from reproduce.mirror import check_mirror
 from reproduce.progress import Progress
 from reproduce.records import Record, RecordError, read_record, run_name
 from reproduce.report import format_table, write_task_report
 from reproduce.run import USER_ERRORS, failure_text, is_complete
 from reproduce.settings import (
+    CentralRate,
     ConfigError,
+    Settings,
+    SweepSettings,
+    TrainerSettings,
     build_task,
     check_batch_size,
+    parse,
     run_folder,
+    section,
     settings_from_config,
     task_and_scale,
 )
 from reproduce.summary import write_summary
-from reproduce.sweep import Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
+from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
 from tasks.task import Task
 
 CHOSEN_BY_SWEEP = ("run.batch_size", "run.learning_rate", "run.seed", "run.limits")
@@ -37,31 +45,37 @@ def sweep_plan(config: DictConfig, task: Task) -> SweepPlan:
     Raises:
         ConfigError: naming the field that is wrong.
     """
-    sweep, grid = config.sweep, config.get("grid")
-    if grid is None:
-        raise ConfigError("The task's config has no section 'grid': see README, 'Add a task'.")
-    if sweep.search not in ("pruned", "grid"):
-        raise ConfigError(f"sweep.search is pruned or grid, got {sweep.search!r}.")
-    sizes = [check_batch_size(b, task, int(config.trainer.ranks)) for b in sweep.batch_sizes]
+    rate = parse(CentralRate, "grid.learning_rate", section(config, "grid.learning_rate"))
+    sweep = parse(SweepSettings, "sweep", section(config, "sweep"))
+    sizes = sweep.batch_sizes
     if len(set(sizes)) != len(sizes) or not sizes:
-        raise ConfigError(f"sweep.batch_sizes must be distinct and not empty, got {sizes}.")
-    if int(sweep.seeds) < 1:
-        raise ConfigError(f"sweep.seeds must be at least 1, got {sweep.seeds}.")
-    rate = grid.learning_rate
-    if not (rate.eps > 0 and rate.knee >= 0 and rate.alpha >= 0):
-        raise ConfigError(f"grid.learning_rate needs eps > 0, knee >= 0 and alpha >= 0, got {dict(rate)}.")
+        raise ConfigError(f"sweep.batch_sizes must be distinct and not empty, got {list(sizes)}.")
+    ranks = parse(TrainerSettings, "trainer", section(config, "trainer")).ranks
+    for batch_size in sizes:
+        check_batch_size(batch_size, task, ranks)
     return SweepPlan(
         batch_sizes=tuple(sorted(sizes)),
         goals=len(task.goals),
-        seeds=int(sweep.seeds),
+        seeds=sweep.seeds,
         search=sweep.search,
-        refine=bool(sweep.refine),
-        octaves=int(sweep.get("octaves", 0)),
-        eps=float(rate.eps),
-        knee=float(rate.knee),
-        alpha=float(rate.alpha),
-        curvature=int(sweep.curvature_samples) > 0,
+        spacings=spacings(sweep.spacings),
+        octaves=sweep.octaves,
+        eps=rate.eps,
+        knee=rate.knee,
+        alpha=rate.alpha,
+        curvature=sweep.curvature_samples > 0,
     )
+
+
+def spacings(octaves: Sequence[float]) -> tuple[int, ...]:
+    """Spacings of learning rates in quarter octaves; ConfigError unless they go from coarse to fine."""
+    steps = [PER_OCTAVE * spacing for spacing in octaves]
+    if not steps or any(s < 1 or s != int(s) for s in steps) or steps != sorted(set(steps), reverse=True):
+        raise ConfigError(
+            f"sweep.spacings lists octaves from coarse to fine, multiples of 1/{PER_OCTAVE}, such as [1, 0.5]: "
+            f"got {list(octaves)}."
+        )
+    return tuple(int(s) for s in steps)
 
 
 @contextmanager
@@ -121,9 +135,12 @@ class Sweep:
         self.task = build_task(config)
         self.name, self.scale = task_and_scale(str(config.name))
         self.plan = sweep_plan(config, self.task)
+        first = Trial(self.plan.batch_sizes[0], 0, 0, (None,) * self.plan.goals)
+        check_mirror(self.settings(first))  # a wrong field is told before anything is written
         self.outputs = Path(str(config.outputs)).absolute()
         self.folder = run_folder(self.outputs, self.name, self.scale)
         self.results = Path(str(config.results)).absolute() / self.name / self.scale
+        self.progress = Progress(f"{self.name}/{self.scale}", n_jobs(config))
         self.records: dict[Trial, Record] = {}
         self.failures: dict[Trial, str] = {}
         self.jobs = 0
@@ -138,21 +155,36 @@ class Sweep:
             f"run.limits=[{limits}]",
         ]
         if trial.curvature:
-            own.append(f"noise_scale.curvature_samples={self.config.sweep.curvature_samples}")
+            # Runs for this measurement alone: they may spend as much on it as on training.
+            own += [f"noise_scale.curvature_samples={self.config.sweep.curvature_samples}", "noise_scale.probe_cost=1"]
         return own
 
-    def record_path(self, trial: Trial) -> Path:
+    def settings(self, trial: Trial) -> Settings:
+        """The settings of the trial's run, as they will be in its own process."""
         config = self.config.copy()
         with open_dict(config):
             for override in self.overrides(trial):
                 key, _, value = override.partition("=")
                 OmegaConf.update(config, key, OmegaConf.create(f"v: {value}").v)
-        return self.folder / f"{run_name(settings_from_config(config, self.task).identity())}.jsonl"
+        return settings_from_config(config, self.task)
+
+    def record_path(self, trial: Trial) -> Path:
+        return self.folder / f"{run_name(self.settings(trial).identity())}.jsonl"
 
     def complete_record(self, trial: Trial) -> Record | None:
-        """The trial's record if it answers what the trial asks."""
-        path = self.record_path(trial)
+        """The trial's record if it answers what the trial asks.
+
+        Raises:
+            RecordError: if the file cannot be read, or holds another run.
+        """
+        identity = self.settings(trial).identity()
+        path = self.folder / f"{run_name(identity)}.jsonl"
         record = read_record(path) if path.exists() else None
+        if record and record.header["identity"] != identity:
+            raise RecordError(
+                f"{path} holds a run of another configuration under the same name. Move it away, or name another "
+                "folder with outputs=FOLDER."
+            )
         return record if record and is_complete(record.outcome, trial.limits) else None
 
     def run_round(self, trials: Sequence[Trial], known: Known) -> Known:
@@ -165,44 +197,45 @@ class Sweep:
                     [self.arguments + self.overrides(trial) for trial in missing], initial_job_idx=self.jobs
                 )
             self.jobs += len(missing)
-            self._note_failures(missing, returns)
+            ended = zip(missing, returns, strict=True)
+            self.failures |= {t: failure_text(job._return_value) for t, job in ended if job.status == JobStatus.FAILED}
         outcomes: Known = {}
         for trial in trials:
             record = self.complete_record(trial)
             if record is None:
                 outcomes[trial] = Outcome("failed", (), 0, float("-inf"))
+                self.failures.setdefault(trial, "it ended without an outcome in its record; start the command again.")
                 continue
             self.records[trial] = record
             outcomes[trial] = outcome_from_record(record, self.task.higher_is_better)
-        return outcomes
-
-    def _note_failures(self, trials: Sequence[Trial], returns: Sequence[JobReturn]) -> None:
-        for trial, job in zip(trials, returns, strict=True):
-            if job.status == JobStatus.FAILED:
-                self.failures[trial] = failure_text(job._return_value)
-        if self.failures and not self.records and len(self.failures) >= len(trials):
+        if not self.records:
             raise ConfigError(f"Every run failed. The first one: {next(iter(self.failures.values()))}")
+        return outcomes
 
     def run(self) -> Path:
         """Runs what is missing, writes summary and figures, prints the table; returns the results folder."""
         self.task.prepare()
         check_writable(self.results)
         with only_sweep_in(self.folder):
-            self.progress = Progress(f"{self.name}/{self.scale}", n_jobs(self.config))
             known = run_sweep(self.plan, self.run_round)
         if self.jobs == 0:
             print(f"{self.name}/{self.scale}: all {len(known)} runs are there already.")
         summary = write_summary(self, known)
-        figures = write_task_report(self.results)
         print(format_table(summary))
+        figures = write_task_report(self.results)
         print(
             "\nWritten:",
             *(f"  {relative(path)}" for path in [self.results / "summary.json", *figures]),
             sep="\n",
         )
-        for trial, text in self.failures.items():
-            print(f"\nfailed: {' '.join(self.overrides(trial)[:3])}: {text}", file=sys.stderr)
+        self._tell_failures()
         return self.results
+
+    def _tell_failures(self) -> None:
+        """Each kind of failure once, with the runs that it ended."""
+        for text in dict.fromkeys(self.failures.values()):
+            runs = [" ".join(self.overrides(t)[:3]) for t, other in self.failures.items() if other == text]
+            print(f"\nfailed: {text}\nin {len(runs)} run(s):", *(f"  {run}" for run in runs), sep="\n", file=sys.stderr)
 
 
 def relative(path: Path) -> str:
@@ -213,11 +246,14 @@ def relative(path: Path) -> str:
 def n_jobs(config: DictConfig) -> int:
     """Runs at once, as far as the launcher tells; for the estimate of the time left."""
     jobs = OmegaConf.select(config, "hydra.launcher.n_jobs")
+    if jobs == 0:
+        raise ConfigError("hydra.launcher.n_jobs must be a number of runs at once, or -1 for one a core, got 0.")
     return jobs if isinstance(jobs, int) and jobs > 0 else (os.cpu_count() or 1)
 
 
 def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -> Path:
     """The sweeper's body: errors that users can mend end it with one message."""
+    HydraConfig.instance().set_config(config)  # as it is in jobs: the task's name is read from it
     try:
         return Sweep(launcher, config, arguments).run()
     except USER_ERRORS as error:

@@ -1,10 +1,17 @@
 """Mirror of a run's evaluations to Weights & Biases; the JSON lines stay the truth."""
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from reproduce.records import run_name
 from reproduce.settings import ConfigError, Settings
+
+
+def check_mirror(settings: Settings) -> None:
+    """Raises ConfigError if W&B is asked for and not installed: told before a run is recorded."""
+    if settings.logger.get("kind") == "wandb" and importlib.util.find_spec("wandb") is None:
+        raise ConfigError("logger=wandb needs the package wandb: pip install 'critical-batch[wandb]'.")
 
 
 @contextmanager
@@ -19,10 +26,7 @@ def open_mirror(settings: Settings, enabled: bool) -> Iterator[Callable[[dict], 
     if not enabled or settings.logger.get("kind") != "wandb":
         yield lambda entry: None
         return
-    try:
-        import wandb
-    except ImportError as error:
-        raise ConfigError("logger=wandb needs the package wandb: pip install 'critical-batch[wandb]'.") from error
+    import wandb  # a second of imports
 
     identity = settings.identity()
     name = run_name(identity)

@@ -9,9 +9,9 @@ import numpy as np
 from reproduce.estimator import ratio_interval
 from reproduce.records import Record
 
-WINDOWS = (1.5, 2.0, 3.0, 5.0)
+WINDOWS = (1.5, 2.0, 3.0)
 """Factors in steps around a goal within which probes are used: the smallest that holds enough of them."""
-ENOUGH = 20
+ENOUGH = 8
 
 
 @dataclass(frozen=True)
@@ -31,37 +31,48 @@ class Crossing:
     step: float
 
 
-def probes(crossing: Crossing, kind: str, window: float) -> list[tuple[float, float, float, float]]:
-    """(ln(step / step at the goal), weight, tr Sigma, |G|^2) of the run's probes within the window."""
-    rows = []
-    for entry in crossing.record.evaluations:
-        measured = entry.get(kind)
-        if not measured or measured["grad_sq"] is None or measured["trace"] is None:
-            continue
-        x = math.log(entry["step"] / crossing.step)
-        if abs(x) <= math.log(window):
-            rows.append((x, measured["examples"], measured["trace"], measured["grad_sq"]))
-    return rows
+@dataclass(frozen=True)
+class Probe:
+    """One probe near a goal: where, ln(step / step at the goal); weight; tr Sigma; |G|^2; its run and step."""
+
+    where: float
+    weight: float
+    trace: float
+    grad_sq: float
+    record: Record
+    step: int
 
 
-def noise_at_goal(crossings: Sequence[Crossing], kind: str, confidence: float = 0.95) -> NoiseAtGoal:
-    """The noise scale at the moment of reaching a goal, from the probes of all runs around it.
-
-    tr Sigma and |G|^2 are each a straight line in ln(step / step at the goal), fitted by weighted least squares
-    (a probe of n examples counts n), and divided at the goal: unbiased in both, also at a run's last goal, where
-    there are probes on one side only. The interval is Fieller's, with the scatter around the lines as the noise.
+def probes_at_goal(crossings: Sequence[Crossing], kind: str) -> list[Probe]:
+    """The probes of all runs around the moment of reaching a goal, in the smallest window that holds enough.
 
     Args:
         kind: "probe" for B_simple, "curvature" for B_noise.
     """
-    rows: list[tuple[float, float, float, float]] = []
+    found = [
+        Probe(math.log(entry["step"] / c.step), p["examples"], p["trace"], p["grad_sq"], c.record, entry["step"])
+        for c in crossings
+        for entry in c.record.evaluations
+        if (p := entry.get(kind)) and p["grad_sq"] is not None and p["trace"] is not None
+    ]
+    near: list[Probe] = []
     for window in WINDOWS:
-        rows = [row for crossing in crossings for row in probes(crossing, kind, window)]
-        if len(rows) >= ENOUGH:
+        near = [probe for probe in found if abs(probe.where) <= math.log(window)]
+        if len(near) >= ENOUGH:
             break
-    if len(rows) < 5:
+    return near
+
+
+def noise_at_goal(probes: Sequence[Probe], confidence: float = 0.95) -> NoiseAtGoal:
+    """The noise scale at the moment of reaching a goal, from probes around it.
+
+    tr Sigma and |G|^2 are each a straight line in ln(step / step at the goal), fitted by weighted least squares
+    (a probe of n examples counts n), and divided at the goal: unbiased in both, also at a run's last goal, where
+    there are probes on one side only. The interval is Fieller's, with the scatter around the lines as the noise.
+    """
+    if len(probes) < 5:
         return NoiseAtGoal()
-    table = np.array(rows)
+    table = np.array([(p.where, p.weight, p.trace, p.grad_sq) for p in probes])
     design = np.stack([np.ones(len(table)), table[:, 0]], axis=1)
     weights = table[:, 1] / table[:, 1].sum()
     bread = np.linalg.pinv(design.T @ (design * weights[:, None]))

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reproduce.records import RecordError, read_record
-from reproduce.sweep import Known, SweepPlan, Trial
+from reproduce.sweep import Known, SweepPlan, Trial, grid_round
 
 # Searches end after about this many learning rates a batch size, and so many rates are run with further seeds;
 # for the estimate only.
-USUAL_RATES, USUAL_REFINED_RATES, USUAL_SEEDED_RATES = 4.5, 7, 2
+USUAL_RATES, USUAL_FINER_RATES, USUAL_SEEDED_RATES = 4.5, 2.5, 2
 TERMINAL_SECONDS, FILE_SECONDS = 1.0, 30.0
 
 
@@ -24,9 +24,8 @@ def duration(seconds: float) -> str:
 def expected_runs(plan: SweepPlan) -> float:
     """About how many runs the whole sweep takes."""
     if plan.search == "grid":
-        rates = 2 * plan.octaves * (2 if plan.refine else 1) + 1
-        return len(plan.batch_sizes) * rates * plan.seeds
-    rates = USUAL_REFINED_RATES if plan.refine else USUAL_RATES
+        return len(grid_round(plan, {}))
+    rates = USUAL_RATES + USUAL_FINER_RATES * (len(plan.spacings) - 1)
     return len(plan.batch_sizes) * (rates + USUAL_SEEDED_RATES * (plan.seeds - 1))
 
 

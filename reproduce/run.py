@@ -8,17 +8,20 @@ from pathlib import Path
 
 import torch
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from reproduce.checkpoint import remove_checkpoint
 from reproduce.distributed import RankError, Ranks, from_first_rank, launched_from_outside, run_on_ranks
-from reproduce.mirror import open_mirror
+from reproduce.mirror import check_mirror, open_mirror
 from reproduce.records import RecordError, RecordWriter
 from reproduce.settings import ConfigError, Settings, build_task, check_batch_size, settings_from_config
 from reproduce.trainer import Trainer
 from tasks.task import Task, TaskError
 
-USER_ERRORS = (ConfigError, RankError, RecordError, TaskError)
+USER_ERRORS = (ConfigError, RankError, RecordError, TaskError, OmegaConfBaseException)
 """Errors whose message tells the user what to do; shown without a traceback."""
+
+FRAMES_SHOWN = 4  # of a traceback: a task's own, and where the trainer called it
 
 PACKAGES = ("torch", "numpy", "hydra-core")
 
@@ -121,6 +124,9 @@ def run(config: DictConfig) -> dict:
     """
     task = build_task(config)
     settings = settings_from_config(config, task)  # before any process starts: a wrong field is told at once
+    check_mirror(settings)
+    if settings.trainer.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("trainer.device=cuda, but torch sees no GPU on this machine: use trainer.device=auto.")
     if settings.trainer.ranks > 1 and not launched_from_outside():
         task.prepare()
     plain = OmegaConf.to_container(config, resolve=True)
@@ -128,7 +134,7 @@ def run(config: DictConfig) -> dict:
 
 
 def failure_text(error: BaseException) -> str:
-    """What to show of an error: the message alone where it is meant for users, else the traceback too."""
+    """What to show of an error: the message alone where it is meant for users, else its innermost frames too."""
     if isinstance(error, USER_ERRORS):
         return str(error)
-    return "".join(traceback.format_exception(error))
+    return "".join(traceback.format_exception(error, limit=-FRAMES_SHOWN)).rstrip()

@@ -1,9 +1,11 @@
 """From a composed Hydra config to validated settings of one run."""
 
+import functools
+import inspect
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -16,8 +18,26 @@ from tasks.task import Task, TaskError, check_goals
 LOCATION_KEYS = ("data_dir", "download")
 
 
+SectionType = TypeVar("SectionType")
+
+
 class ConfigError(ValueError):
     """The configuration cannot be used; the message names the field and what it should be."""
+
+
+def above(bound: float) -> Any:
+    """A field whose number, or each of whose numbers, is above `bound`."""
+    return field(metadata={"above": bound})
+
+
+def least(bound: float) -> Any:
+    """A field whose number, or each of whose numbers, is at least `bound`."""
+    return field(metadata={"least": bound})
+
+
+def one_of(*choices: str) -> Any:
+    """A field with one of these words."""
+    return field(metadata={"choices": choices})
 
 
 @dataclass(frozen=True)
@@ -30,26 +50,26 @@ class RunSettings:
             goal that it has left can still be reached within its limit.
     """
 
-    batch_size: int
-    learning_rate: float
-    seed: int
-    limits: tuple[float | None, ...]
+    batch_size: int = above(0)
+    learning_rate: float = above(0)
+    seed: int = least(0)
+    limits: tuple[float | None, ...] = least(0)
 
 
 @dataclass(frozen=True)
 class TrainerSettings:
     """How runs are trained; see conf/trainer/default.yaml for each field's meaning."""
 
-    ranks: int
-    device: str
-    threads: int
-    max_samples: int
-    precision: str
+    ranks: int = least(1)
+    device: str = one_of("auto", "cpu", "cuda")
+    threads: int = least(1)
+    max_samples: int = least(1)
+    precision: str = one_of("float32", "bfloat16")
     compile: bool
-    clip_norm: float | None
-    evaluation_spacing: float
-    divergence_patience: int
-    checkpoint_seconds: float
+    clip_norm: float | None = above(0)
+    evaluation_spacing: float = above(0)
+    divergence_patience: int = least(1)
+    checkpoint_seconds: float = least(0)
     log_noise_scale: bool
 
 
@@ -57,10 +77,41 @@ class TrainerSettings:
 class NoiseScaleSettings:
     """How the noise scale is probed; see conf/noise_scale/default.yaml."""
 
-    probe_cost: float
-    probe_groups: int
-    max_probe_samples: int
-    curvature_samples: int
+    probe_cost: float = least(0)
+    probe_groups: int = least(2)
+    max_probe_samples: int = least(1)
+    curvature_samples: int = least(0)
+    curvature_every: int = least(1)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A run may take steps + examples / batch size steps."""
+
+    steps: float = least(0)
+    examples: float = least(0)
+
+
+@dataclass(frozen=True)
+class CentralRate:
+    """eps_central(B) = eps / (1 + knee / B)^alpha, where searches begin (App. A.2)."""
+
+    eps: float = above(0)
+    knee: float = least(0)
+    alpha: float = least(0)
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """What a sweep tries; see conf/sweep for each field's meaning."""
+
+    kind: str
+    search: str = one_of("pruned", "grid")
+    batch_sizes: tuple[int, ...] = above(0)
+    seeds: int = least(1)
+    spacings: tuple[float, ...] = above(0)
+    curvature_samples: int = least(0)
+    octaves: int = field(default=0, metadata={"least": 0})
 
 
 @dataclass(frozen=True)
@@ -109,27 +160,81 @@ def task_and_scale(choice: str) -> tuple[str, str]:
     return task, scale or "default"
 
 
-def _number(value: Any, name: str, *, above: float = -math.inf, least: float = -math.inf) -> float:
-    """`value` as a finite number within bounds, or a ConfigError that names the field."""
-    bound = f" above {above:g}" if above > -math.inf else f" of at least {least:g}" if least > -math.inf else ""
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{name} must be a finite number{bound}, got {value!r}.")
-    if value <= above or value < least:
-        raise ConfigError(f"{name} must be a finite number{bound}, got {value!r}.")
+def _number(value: Any, name: str, hint: type, above: float = -math.inf, least: float = -math.inf) -> float:
+    """`value` as a finite number within bounds, whole if `hint` is int."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value <= above or value < least or (hint is int and value != int(value)):
+        kind = "whole" if hint is int else "finite"
+        bound = f" above {above:g}" if above > -math.inf else f" of at least {least:g}" if least > -math.inf else ""
+        raise ConfigError(f"{name} must be a {kind} number{bound}, got {value!r}.")
+    return hint(value)
+
+
+def _value(value: Any, name: str, hint: Any, bounds: dict) -> Any:
+    """`value` as the type `hint`, or a ConfigError that names the field."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f"{name} must be a list, such as {name}=[1,2], got {value!r}.")
+        return tuple(_value(entry, f"{name}[{i}]", get_args(hint)[0], bounds) for i, entry in enumerate(value))
+    if type(None) in get_args(hint):
+        return None if value is None else _value(value, name, get_args(hint)[0], bounds)
+    if hint in (int, float):
+        return _number(value, name, hint, **bounds)
+    choices = (True, False) if hint is bool else bounds.get("choices", ())
+    if (choices and value not in choices) or not isinstance(value, hint):
+        expected = " or ".join(str(choice).lower() for choice in choices) or "a word"
+        raise ConfigError(f"{name} must be {expected}, got {value!r}.")
     return value
 
 
-def _section(config: DictConfig, name: str) -> dict:
+def section(config: DictConfig, name: str) -> dict:
+    """The part of the config called `name` ("trainer", "grid.budget") as plain values; ConfigError without it."""
     try:
-        section = OmegaConf.to_container(config[name], resolve=True) if config.get(name) is not None else None
+        part = OmegaConf.select(config, name)
+        if isinstance(part, DictConfig):
+            return OmegaConf.to_container(part, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(f"The config's section '{name}' cannot be resolved: {error}") from error
-    if not isinstance(section, dict):
+    raise ConfigError(
+        f"The config has no section '{name}'. A task's file sets task, optimizer and grid, and begins with the "
+        "line '# @package _global_' (see README, 'Add a task')."
+    )
+
+
+def parse(kind: type[SectionType], name: str, values: dict) -> SectionType:
+    """The section called `name` as a `kind`, a dataclass whose fields say what they may hold.
+
+    Raises:
+        ConfigError: naming the field that is unknown, missing or wrong.
+    """
+    hints = get_type_hints(kind)
+    for key in values:
+        if key not in hints:
+            raise ConfigError(f"{name}.{key} is no setting: {name} has {', '.join(hints)}.")
+    checked = {}
+    for entry in fields(kind):
+        if entry.name in values:
+            full_name = f"{name}.{entry.name}"
+            checked[entry.name] = _value(values[entry.name], full_name, hints[entry.name], entry.metadata)
+        elif entry.default is MISSING:
+            raise ConfigError(f"{name}.{entry.name} is missing: {name} has {', '.join(hints)}.")
+    return kind(**checked)
+
+
+def _build(values: dict, name: str, advice: str) -> Any:
+    """What the section `name` describes with its _target_; ConfigError with the cause if it cannot be built."""
+    if "_target_" not in values:
+        raise ConfigError(f"{name}._target_ is missing. {advice}")
+    try:
+        return instantiate(values, _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__ or error
+        if isinstance(cause, TaskError):
+            raise ConfigError(str(cause)) from error
+        text = str(cause).splitlines() or [""]
         raise ConfigError(
-            f"The config has no section '{name}'. A task's file sets task, optimizer and grid, and begins with the "
-            "line '# @package _global_' (see README, 'Add a task')."
-        )
-    return section
+            f"{name}._target_={values['_target_']} cannot be built: {type(cause).__name__}: {' '.join(text)}\n{advice}"
+        ) from error
 
 
 def build_task(config: DictConfig) -> Task:
@@ -138,17 +243,16 @@ def build_task(config: DictConfig) -> Task:
     Raises:
         ConfigError: if it cannot be built.
     """
-    section = _section(config, "task")
-    if "_target_" not in section:
-        raise ConfigError("task._target_ is missing: it names the task's class, for example tasks.mnist.MNIST.")
-    try:
-        task = instantiate(section, _convert_="all")
-    except InstantiationException as error:
-        cause = error.__cause__
-        detail = str(cause) if isinstance(cause, TaskError) else f"{cause or error}"
-        raise ConfigError(f"The task {section['_target_']} cannot be built: {detail}") from error
+    values = section(config, "task")
+    task = _build(
+        values,
+        "task",
+        "It names a class such as tasks.mnist.MNIST, and the fields beside it are its arguments. A module of your own "
+        "must be on PYTHONPATH, and a task's file begins with the line '# @package _global_' (see README, 'Add a "
+        "task').",
+    )
     if not isinstance(task, Task):
-        raise ConfigError(f"task._target_={section['_target_']} is not a tasks.task.Task.")
+        raise ConfigError(f"task._target_={values['_target_']} is not a tasks.task.Task.")
     try:
         check_goals(task)
     except TaskError as error:
@@ -156,24 +260,31 @@ def build_task(config: DictConfig) -> Task:
     return task
 
 
-def max_steps(grid: dict, batch_size: float) -> int:
+def check_optimizer(values: dict) -> None:
+    """Raises ConfigError unless the section describes an optimiser that the trainer can call."""
+    advice = "It names a class such as torch.optim.SGD, beside _partial_: true and the class's arguments but for lr."
+    make = _build(values, "optimizer", advice)
+    try:
+        if not isinstance(make, functools.partial):
+            raise TypeError("it is not partial")
+        inspect.signature(make.func).bind([], *make.args, **make.keywords | {"lr": 0.1})
+    except TypeError as error:
+        raise ConfigError(f"optimizer._target_={values['_target_']} cannot be used: {error}. {advice}") from error
+
+
+def max_steps(budget: Budget, batch_size: float) -> int:
     """Budget of a run in steps: grid.budget.steps + grid.budget.examples / batch size, the law 2.11's own form."""
-    budget = grid.get("budget") or {}
-    steps = _number(budget.get("steps"), "grid.budget.steps", least=0)
-    examples = _number(budget.get("examples"), "grid.budget.examples", least=0)
-    return max(1, math.ceil(steps + examples / batch_size))
+    return max(1, math.ceil(budget.steps + budget.examples / batch_size))
 
 
-def check_batch_size(batch_size: Any, task: Task, ranks: int) -> int:
-    """`batch_size` in units, if it can be cut into samples and these into ranks; else a ConfigError."""
-    _number(batch_size, "run.batch_size", above=0)
-    if batch_size != int(batch_size) or int(batch_size) % (task.units_per_sample * ranks):
+def check_batch_size(batch_size: int, task: Task, ranks: int) -> None:
+    """Raises ConfigError unless `batch_size` units can be cut into samples and these into ranks."""
+    if batch_size % (task.units_per_sample * ranks):
         raise ConfigError(
-            f"A batch size of {batch_size:g} {task.unit}s does not divide into whole samples of "
+            f"A batch size of {batch_size} {task.unit}s does not divide into whole samples of "
             f"{task.units_per_sample} {task.unit}(s) on {ranks} rank(s): choose a multiple of "
             f"{task.units_per_sample * ranks}, or change trainer.ranks."
         )
-    return int(batch_size)
 
 
 def settings_from_config(config: DictConfig, task: Task) -> Settings:
@@ -182,36 +293,34 @@ def settings_from_config(config: DictConfig, task: Task) -> Settings:
     Raises:
         ConfigError: naming the field that is wrong.
     """
-    run, trainer, grid = _section(config, "run"), _section(config, "trainer"), _section(config, "grid")
-    noise, optimizer = _section(config, "noise_scale"), _section(config, "optimizer")
+    unset = sorted(OmegaConf.missing_keys(config.run)) if OmegaConf.is_dict(config.get("run")) else []
+    if unset:
+        raise ConfigError(
+            f"A run needs {' and '.join(f'{key}=...' for key in unset)}. A sweep chooses them itself: add -m."
+        )
     name, scale = task_and_scale(str(config.name))
-    trainer_settings = TrainerSettings(**trainer)
-    ranks = int(_number(trainer_settings.ranks, "trainer.ranks", least=1))
-    batch_size = check_batch_size(run["batch_size"], task, ranks)
-    _number(trainer_settings.max_samples, "trainer.max_samples", least=1)
-    _number(trainer_settings.evaluation_spacing, "trainer.evaluation_spacing", above=0)
-    if trainer_settings.precision not in ("float32", "bfloat16"):
-        raise ConfigError(f"trainer.precision is float32 or bfloat16, got {trainer_settings.precision!r}.")
-    _number(noise["probe_cost"], "noise_scale.probe_cost", least=0)
-    if _number(noise["probe_groups"], "noise_scale.probe_groups", least=2) > noise["max_probe_samples"]:
+    optimizer = section(config, "optimizer")
+    check_optimizer(optimizer)
+    trainer = parse(TrainerSettings, "trainer", section(config, "trainer"))
+    noise_scale = parse(NoiseScaleSettings, "noise_scale", section(config, "noise_scale"))
+    if noise_scale.probe_groups > noise_scale.max_probe_samples:
         raise ConfigError("noise_scale.max_probe_samples must be at least noise_scale.probe_groups.")
-    limits = tuple(run.get("limits") or [None] * len(task.goals))
-    if len(limits) != len(task.goals):
-        raise ConfigError(f"run.limits holds {len(limits)} steps for {len(task.goals)} goals: one each, or null.")
+    run = section(config, "run")
+    if run.get("limits") is None:
+        run["limits"] = [None] * len(task.goals)
+    run = parse(RunSettings, "run", run)
+    if len(run.limits) != len(task.goals):
+        raise ConfigError(f"run.limits holds {len(run.limits)} steps for {len(task.goals)} goals: one each, or null.")
+    check_batch_size(run.batch_size, task, trainer.ranks)
     return Settings(
         task=name,
         scale=scale,
-        run=RunSettings(
-            batch_size=batch_size,
-            learning_rate=float(_number(run["learning_rate"], "run.learning_rate", above=0)),
-            seed=int(_number(run["seed"], "run.seed", least=0)),
-            limits=limits,
-        ),
-        trainer=trainer_settings,
-        noise_scale=NoiseScaleSettings(**noise),
-        task_config=_section(config, "task"),
+        run=run,
+        trainer=trainer,
+        noise_scale=noise_scale,
+        task_config=section(config, "task"),
         optimizer_config=optimizer,
-        max_steps=max_steps(grid, batch_size),
+        max_steps=max_steps(parse(Budget, "grid.budget", section(config, "grid.budget")), run.batch_size),
         outputs=Path(str(config.outputs)).absolute(),
-        logger=_section(config, "logger"),
+        logger=section(config, "logger"),
     )

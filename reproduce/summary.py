@@ -6,6 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reproduce.goals import smooth
-from reproduce.noise_at_goal import Crossing, NoiseAtGoal, noise_at_goal, run_average
+from reproduce.noise_at_goal import Crossing, NoiseAtGoal, Probe, noise_at_goal, probes_at_goal, run_average
 from reproduce.published import published
 from reproduce.records import Record, to_json
 from reproduce.run import commit, versions
-from reproduce.sweep import Known, best_index, by_index, points
+from reproduce.sweep import PER_OCTAVE, Known, best_index, by_index, points
 from reproduce.tradeoff import Point, fit_learning_rate, fit_tradeoff
 
 if TYPE_CHECKING:
     from reproduce.driver import Sweep
 
 SIGNIFICANT_DIGITS = 6
+GRID_OCTAVES = 3  # as conf/sweep/grid.yaml
 CURVE_COLUMNS = (
     "batch_size", "learning_rate", "seed", "step", "examples", "score", "smoothed_score", "loss", "b_simple", "b_noise",
 )  # fmt: skip
@@ -48,8 +50,11 @@ class Summary:
         self.task, self.plan, self.records = sweep.task, sweep.plan, sweep.records
         self.points = [points(self.plan, known, goal) for goal in range(self.plan.goals)]
         self.fits = [fit_tradeoff(p) if p else None for p in self.points]
-        self.noise = [noise_at_goal(self.crossings(g), "probe") for g in range(self.plan.goals)]
-        self.curvature = [noise_at_goal(self.crossings(g, curvature=True), "curvature") for g in range(self.plan.goals)]
+        goals = range(self.plan.goals)
+        self.probes = [probes_at_goal(self.crossings(g), "probe") for g in goals]
+        self.curvature_probes = [probes_at_goal(self.crossings(g, curvature=True), "curvature") for g in goals]
+        self.noise = [noise_at_goal(probes) for probes in self.probes]
+        self.curvature = [noise_at_goal(probes) for probes in self.curvature_probes]
 
     def best(self, batch_size: int, goal: int) -> int:
         return best_index(by_index(self.known, batch_size, 0), goal)
@@ -114,22 +119,18 @@ class Summary:
             "s_min": fit.s_min,
             "e_min": fit.e_min,
             "steps": dict(zip(map(str, sizes), steps, strict=True)),
-            "b_simple": self.exact_noise(self.crossings(goal), "probe", "trace", "grad_sq"),
-            "b_noise": self.exact_noise(
-                self.crossings(goal, curvature=True), "curvature", "curvature_trace", "curvature_grad_sq"
-            ),
+            "b_simple": self.exact_noise(self.probes[goal], "trace", "grad_sq"),
+            "b_noise": self.exact_noise(self.curvature_probes[goal], "curvature_trace", "curvature_grad_sq"),
         }
 
-    def exact_noise(self, crossings: Sequence[Crossing], kind: str, over: str, under: str) -> float | None:
-        """Ratio of expected moments where the runs crossed, weighted as their probes were."""
-        numerator = denominator = 0.0
-        for crossing in crossings:
-            weight = sum(e[kind]["examples"] for e in crossing.record.evaluations if e.get(kind))
-            run = crossing.record
-            moments = self.task.exact_moments(run.batch_size, run.learning_rate, crossing.step)
-            numerator += weight * getattr(moments, over)
-            denominator += weight * getattr(moments, under)
-        return numerator / denominator if denominator > 0 else None
+    def exact_noise(self, probes: Sequence[Probe], over: str, under: str) -> float | None:
+        """What the same probes would say without noise: the expected moments of their runs at their steps."""
+        expected = []
+        for probe in probes:
+            run = probe.record
+            moments = self.task.exact_moments(run.batch_size, run.learning_rate, probe.step)
+            expected.append(replace(probe, trace=getattr(moments, over), grad_sq=getattr(moments, under)))
+        return noise_at_goal(expected).value
 
     def averaged(self, values: Sequence[NoiseAtGoal], end: str) -> float | None:
         """Run average of a noise scale, the geometric mean over batch sizes; `end`: value, low or high."""
@@ -179,16 +180,15 @@ class Summary:
         return str(self.sweep.config.optimizer["_target_"]).rsplit(".", 1)[-1]
 
     def cost(self) -> dict:
-        """What the sweep took, and at least what the plain grid over the same rates would have taken.
+        """What the sweep took, and at least what the plain grid (App. A.2) at its finest spacing would have taken.
 
-        The grid runs every rate of the batch size's searched range with every seed, each at least as long as the
-        best run to the last goal (or to the budget, where none reached it).
+        The grid runs GRID_OCTAVES each way with every seed, each run at least as long as the best one to the last
+        goal (or to the budget, where none reached it): a lower bound, since most rates take longer.
         """
-        full = 0.0
+        rates = 2 * GRID_OCTAVES * PER_OCTAVE // self.plan.spacings[-1] + 1
+        full = 0
         for batch_size in self.plan.batch_sizes:
             outcomes = by_index(self.known, batch_size, 0)
-            spacing = 1 if self.plan.refine else 2
-            rates = (max(outcomes) - min(outcomes)) // spacing + 1
             best = outcomes[best_index(outcomes, self.plan.goals - 1)]
             full += rates * self.plan.seeds * best.last_step * batch_size
         ended = list(self.known.values())
@@ -240,19 +240,16 @@ class Summary:
         return f"{type(model).__name__}, {weights:,} weights"
 
     def curve_rows(self) -> list[dict]:
-        """Evaluations of the runs with seed 0 at the best rate for the last goal."""
+        """Evaluations of the runs with seed 0 at the best rate for the last goal.
+
+        Where B_noise was measured in a run of the same rate and seed, that one: it trained alike.
+        """
         rows = []
         for batch_size in self.plan.batch_sizes:
-            best = self.best(batch_size, self.plan.goals - 1)
-            for trial, record in self.records.items():
-                if (trial.batch_size, trial.index, trial.seed, trial.curvature) == (
-                    batch_size,
-                    best,
-                    0,
-                    False,
-                ):
-                    rows += curve(record, self.task.smoothing)
-        rows += [r for t, record in self.records.items() if t.curvature for r in curve(record, self.task.smoothing)]
+            best = (batch_size, self.best(batch_size, self.plan.goals - 1), 0)
+            same = [t for t in self.records if (t.batch_size, t.index, t.seed) == best]
+            for trial in sorted(same, key=lambda t: t.curvature)[-1:]:
+                rows += curve(self.records[trial], self.task.smoothing)
         return rows
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from reproduce.records import Record
 from reproduce.tradeoff import Point, central_learning_rate, fit_tradeoff
 
-# Learning rates are eps_central(B) * 2^(k/2): k counts half octaves; searches look this far each way.
-OCTAVE, HALF_OCTAVE = 2, 1
-FURTHEST = 16
+# Learning rates are eps_central(B) * 2^(index / 4): the index counts quarter octaves.
+PER_OCTAVE = 4
+FURTHEST = 8 * PER_OCTAVE  # a search looks this far each way
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Trial:
     """A run that the sweep wants; `limits` as in RunSettings. `curvature`: also measure B_noise."""
 
     batch_size: int
-    index: int  # half octaves from the central learning rate
+    index: int  # quarter octaves from the central learning rate
     seed: int
     limits: tuple[float | None, ...] = field(compare=False)
     curvature: bool = False
@@ -52,7 +52,7 @@ class SweepPlan:
     goals: int
     seeds: int
     search: str  # "pruned" or "grid"
-    refine: bool
+    spacings: tuple[int, ...]  # of learning rates, in quarter octaves, from coarse to fine
     octaves: int
     eps: float
     knee: float
@@ -62,7 +62,7 @@ class SweepPlan:
     def learning_rate(self, batch_size: int, index: int) -> float:
         """The rate at `index`, to four digits, so that it reads the same in names, records and commands."""
         central = central_learning_rate(batch_size, self.eps, self.knee, self.alpha)
-        return float(f"{central * 2 ** (index / 2):.4g}")
+        return float(f"{central * 2 ** (index / PER_OCTAVE):.4g}")
 
 
 Known = dict[Trial, Outcome]
@@ -133,13 +133,12 @@ def limits_from(outcomes: Iterable[Outcome], goals: int) -> tuple[float | None, 
 
 
 def search_round(plan: SweepPlan, known: Known) -> list[Trial]:
-    """Next trials of the pruned search with seed 0: octaves first, then half octaves around the best."""
+    """Next trials of the pruned search with seed 0: at the coarsest spacing first, then finer around the best."""
     trials = []
     for batch_size in plan.batch_sizes:
         outcomes = by_index(known, batch_size, 0)
-        wanted = untried_neighbours(outcomes, plan.goals, OCTAVE)
-        if not wanted and plan.refine:
-            wanted = untried_neighbours(outcomes, plan.goals, HALF_OCTAVE)
+        rounds = (untried_neighbours(outcomes, plan.goals, spacing) for spacing in plan.spacings)
+        wanted = next((indices for indices in rounds if indices), set())
         limits = limits_from(outcomes.values(), plan.goals)
         trials += [Trial(batch_size, index, 0, limits) for index in wanted]
     return trials
@@ -159,13 +158,12 @@ def seed_round(plan: SweepPlan, known: Known) -> list[Trial]:
 
 def grid_round(plan: SweepPlan, known: Known) -> list[Trial]:
     """The paper's plain grid: everything at once, without limits."""
-    span = OCTAVE * plan.octaves
-    step = HALF_OCTAVE if plan.refine else OCTAVE
+    span = PER_OCTAVE * plan.octaves
     no_limits = (None,) * plan.goals
     trials = [
         Trial(batch_size, index, seed, no_limits)
         for batch_size in plan.batch_sizes
-        for index in range(-span, span + 1, step)
+        for index in range(-span, span + 1, plan.spacings[-1])
         for seed in range(plan.seeds)
     ]
     return [trial for trial in trials if trial not in known]
@@ -195,7 +193,7 @@ def points(plan: SweepPlan, known: Known, goal: int) -> list[Point]:
 
 
 def curvature_round(plan: SweepPlan, known: Known) -> list[Trial]:
-    """One well-tuned run near the critical batch size in which B_noise is measured beside B_simple."""
+    """Well-tuned runs near the critical batch size, one a seed, in which B_noise is measured beside B_simple."""
     if not plan.curvature or any(t.curvature for t in known):
         return []
     last = plan.goals - 1
@@ -205,7 +203,8 @@ def curvature_round(plan: SweepPlan, known: Known) -> list[Trial]:
     middle = b_crit or sizes[len(sizes) // 2]
     batch_size = min(sizes, key=lambda b: abs(math.log(b / middle)))
     index = best_index(by_index(known, batch_size, 0), last)
-    return [Trial(int(batch_size), index, 0, (None,) * plan.goals, curvature=True)]
+    no_limits = (None,) * plan.goals
+    return [Trial(int(batch_size), index, seed, no_limits, curvature=True) for seed in range(plan.seeds)]
 
 
 def next_round(plan: SweepPlan, known: Known) -> list[Trial]:

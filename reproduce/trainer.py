@@ -99,8 +99,7 @@ class Trainer:
     def train_step(self) -> Tensor:
         """One optimiser step on a new batch; returns the mean loss of this rank's share (detached)."""
         self.step += 1
-        # For tasks that draw inside their model (nn.Dropout): a resumed run draws the same.
-        torch.manual_seed(random_generator(self.run.seed, self.step, self.ranks.rank).initial_seed())
+        self._seed_step()
         batch = self.sampler.draw(self.step, self.samples, self.model)
         share = len(batch[0])
         parts = list(zip(*(tensor.tensor_split(self.micro_batches) for tensor in batch), strict=True))
@@ -123,6 +122,16 @@ class Trainer:
         self.optimizer.step()
         return total
 
+    def _seed_step(self) -> None:
+        """For tasks that draw inside their model (nn.Dropout): a resumed run draws the same.
+
+        Not torch.manual_seed: on a machine without a GPU it queues a call with its traceback at every step.
+        """
+        seed = random_generator(self.run.seed, self.step, self.ranks.rank).initial_seed()
+        torch.default_generator.manual_seed(seed)
+        if self.ranks.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
     def _probe(self) -> dict:
         """A probe of the noise scale, as large as the share of the run's examples that is still unspent allows."""
         options, unit = self.noise_options, self.task.units_per_sample
@@ -133,7 +142,8 @@ class Trainer:
         samples = size * options.probe_groups
         batch = self.probe_sampler.draw(2 * self.step, samples, self.model)
         curvature_batch = None
-        if options.curvature_samples:
+        # Products with the Hessian cost many times what gradients do, so not every probe has them.
+        if options.curvature_samples and len(self.evaluations) % options.curvature_every == 0:
             curvature_batch = self.probe_sampler.draw(2 * self.step + 1, options.curvature_samples, self.model)
         self.probed += samples * unit
         simple, curvature = probe(self.model, self.loss, batch, options.probe_groups, curvature_batch)

@@ -132,7 +132,7 @@ class Task(ABC):
 
     def prepare(self) -> None:
         """Makes the data available, or raises TaskError that says how to. Called in one process before the others."""
-        return None
+        return
 
     def exact_steps(self, batch_size: float, goal: float) -> float | None:
         """Fewest steps to `goal` at `batch_size` over all learning rates, where theory knows it; else None."""

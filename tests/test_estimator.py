@@ -38,7 +38,7 @@ def test_intervals_cover_the_truth(b_simple, updates):
     covered = [e.low <= b_simple and (e.high is None or b_simple <= e.high) for e in estimates]
     assert np.mean(covered) >= 0.9
     assert all(e.value is None or e.value > 0 for e in estimates)
-    assert all(0 <= e.low for e in estimates)
+    assert all(e.low >= 0 for e in estimates)
 
 
 def test_value_is_near_the_truth_where_the_gradient_is_measurable():

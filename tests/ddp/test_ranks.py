@@ -7,18 +7,18 @@ import pytest
 import torch
 import torch.distributed as dist
 from omegaconf import OmegaConf
+from tests_config import mnist_config, quadratic_config
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from reproduce.distributed import Ranks, run_on_ranks
 from reproduce.estimator import NoiseScaleError
 from reproduce.noise_scale import NoiseScale
+from reproduce.probe import probe
 from reproduce.records import read_record
 from reproduce.run import run
 from reproduce.settings import build_task, settings_from_config
 from reproduce.trainer import Trainer, moments
-from reproduce.probe import probe
-from tests_config import mnist_config, quadratic_config
 
 STEPS = 6
 

@@ -1,0 +1,161 @@
+"""make bench: time of a training step against a bare PyTorch loop, and of the noise scale's hook, as ratios.
+
+Both sides of a ratio take turns in one process, block by block, so that a machine that changes its speed changes
+both. What is printed is the median of the blocks' ratios with their quartiles, and goes to results/benchmarks.json.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from torch.nn.parallel import DistributedDataParallel
+
+from reproduce.distributed import Ranks, run_on_ranks
+from reproduce.run import commit, versions
+from reproduce.settings import build_task, settings_from_config
+from reproduce.summary import write_atomically
+from reproduce.trainer import Trainer
+
+BATCH_SIZES = (16, 64, 256, 1024)
+BLOCK_SECONDS = 0.4  # long against the clock and short against changes of the machine's speed
+
+
+def run_config(batch_size: int, ranks: int) -> dict:
+    """The config of a run of mnist/mini, resolved."""
+    with initialize_config_module("conf", version_base="1.3"):
+        config = compose(
+            "config",
+            [
+                *("task=mnist/mini", "name=mnist/mini", f"trainer.ranks={ranks}"),
+                *(f"run.batch_size={batch_size}", "run.learning_rate=0.01"),
+            ],
+        )
+    return OmegaConf.to_container(config, resolve=True)
+
+
+def trainer_for(config: dict, ranks: Ranks, log_noise_scale: bool) -> Trainer:
+    composed = OmegaConf.create(config)
+    task = build_task(composed)
+    settings = settings_from_config(composed, task)
+    settings = replace(settings, trainer=replace(settings.trainer, log_noise_scale=log_noise_scale))
+    return Trainer(task, settings, ranks, None)
+
+
+def bare_step(trainer: Trainer, ranks: Ranks) -> Callable[[], None]:
+    """A step as a plain loop would write it, on the same kind of model, batches and optimiser."""
+    task, samples = trainer.task, trainer.samples
+    model = task.build_model()
+    wrapped = DistributedDataParallel(model) if ranks.size > 1 else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=trainer.run.learning_rate)
+    sampler = task.sampler(0, ranks.rank, ranks.size, ranks.device)
+    step = 0
+
+    def take() -> None:
+        nonlocal step
+        step += 1
+        batch = sampler.draw(step, samples, model)
+        optimizer.zero_grad()
+        loss = task.loss(wrapped, batch)
+        loss.backward()
+        optimizer.step()
+
+    return take
+
+
+def trainer_step(trainer: Trainer) -> Callable[[], None]:
+    def take() -> None:
+        trainer.train_step()
+        if trainer.noise_scale and len(trainer.noise_scale.pending) >= 50:
+            trainer.noise_scale.flush()  # as at an evaluation
+
+    return take
+
+
+def seconds_per_step(take: Callable[[], None], steps: int) -> float:
+    if dist.is_initialized():
+        dist.barrier()
+    began = time.perf_counter()
+    for _ in range(steps):
+        take()
+    return (time.perf_counter() - began) / steps
+
+
+def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, ranks: Ranks) -> dict:
+    """Times of both and the ratio first / second, over pairs of blocks in alternating order."""
+    seconds_per_step(first, 3), seconds_per_step(second, 3)  # warm-up
+    guess = torch.tensor(seconds_per_step(second, 5))
+    if ranks.size > 1:
+        dist.broadcast(guess, 0)  # the same number of steps on every rank
+    steps = max(3, round(BLOCK_SECONDS / float(guess)))
+    pairs = []
+    for block in range(blocks):
+        if block % 2:
+            b, a = seconds_per_step(second, steps), seconds_per_step(first, steps)
+        else:
+            a, b = seconds_per_step(first, steps), seconds_per_step(second, steps)
+        pairs.append((a, b))
+    table = np.array(pairs)
+    low, median, high = np.percentile(table[:, 0] / table[:, 1], [25, 50, 75])
+    return {
+        "ratio": round(float(median), 4),
+        "ratio_quartiles": [round(float(low), 4), round(float(high), 4)],
+        "milliseconds": round(float(np.median(table[:, 1])) * 1e3, 3),
+        "blocks": blocks,
+    }
+
+
+def measure(ranks: Ranks, configs: dict[int, dict], blocks: int) -> list[dict]:
+    """All comparisons on these ranks."""
+    torch.set_num_threads(1)
+    rows = []
+    for batch_size, config in configs.items():
+        silent = trainer_for(config, ranks, log_noise_scale=False)
+        about = {"batch_size": batch_size, "ranks": ranks.size}
+        pair = (trainer_step(silent), bare_step(silent, ranks))
+        rows.append({"what": "trainer / bare loop", **about, **compare(*pair, blocks, ranks)})
+        if ranks.size > 1:
+            hooked = trainer_for(config, ranks, log_noise_scale=True)
+            pair = (trainer_step(hooked), trainer_step(silent))
+            rows.append({"what": "hook on / off", **about, **compare(*pair, blocks, ranks)})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ratios of step times; see the module's text.")
+    parser.add_argument("--blocks", type=int, default=21, help="pairs of blocks for each ratio (default 21)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder for benchmarks.json")
+    arguments = parser.parse_args()
+    rows = []
+    for size in (1, 2):
+        configs = {batch_size: run_config(batch_size, size) for batch_size in BATCH_SIZES}
+        rows += run_on_ranks(measure, size, "cpu", configs, arguments.blocks)
+    print(f"{'what':<22}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
+    for row in rows:
+        low, high = row["ratio_quartiles"]
+        print(
+            f"{row['what']:<22}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
+            f"{row['ratio']:>8.3f}   {low:.3f} to {high:.3f}"
+        )
+    summary = {
+        "task": "mnist/mini",
+        "rows": rows,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "versions": versions(),
+        "commit": commit(),
+    }
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    write_atomically(arguments.results / "benchmarks.json", json.dumps(summary, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""The report: figures and tables from the summaries of sweeps (python -m reproduce.report).
+
+Nothing here trains or needs torch: it reads results/<task>/<scale>/summary.json and curves.csv.
+"""
+
+from reproduce.report.goal_tables import format_table
+from reproduce.report.write import write_report, write_task_report
+
+__all__ = ["format_table", "write_report", "write_task_report"]

@@ -1,0 +1,117 @@
+"""Typed access to a JSON object, with errors that name the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class FieldError(ValueError):
+    """A field that is missing or holds something else. The message names it, as in goals[2].points[0].steps."""
+
+
+class Fields:
+    """The fields of one JSON object; `where` is its path from the top, for error messages.
+
+    The optional_... readers take a missing field and null alike.
+    """
+
+    def __init__(self, record: Mapping[str, Any], where: str = "") -> None:
+        self.record = record
+        self.where = where
+
+    def text(self, key: str) -> str:
+        return self._required(key, self.optional_text(key))
+
+    def optional_text(self, key: str) -> str:
+        """The text, or "" where there is none."""
+        value = self.record.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(key, "text")
+        return value or ""
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self._list(key)
+        if not all(isinstance(value, str) for value in values):
+            raise self._wrong(key, "a list of texts")
+        return tuple(values)
+
+    def flag(self, key: str) -> bool:
+        value = self.record.get(key)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false")
+        return value
+
+    def number(self, key: str) -> float:
+        return self._required(key, self.optional_number(key))
+
+    def optional_number(self, key: str) -> float | None:
+        value = self.record.get(key)
+        if value is None:
+            return None
+        # bool is an int in Python, and json reads 1e999 as infinity
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self._wrong(key, "a finite number or null")
+        return value
+
+    def positive(self, key: str) -> float:
+        return self._required(key, self.optional_positive(key))
+
+    def optional_positive(self, key: str) -> float | None:
+        value = self.optional_number(key)
+        if value is not None and value <= 0:
+            raise self._wrong(key, "above 0")
+        return value
+
+    def count(self, key: str) -> int | None:
+        """How many: a number, or the length of a list."""
+        value = self.record.get(key)
+        return len(value) if isinstance(value, list) else self.optional_number(key)
+
+    def fields(self, key: str) -> Fields:
+        return self._required(key, self.optional_fields(key))
+
+    def optional_fields(self, key: str) -> Fields | None:
+        value = self.record.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "an object")
+        return Fields(value, self._path(key))
+
+    def list_of_fields(self, key: str) -> list[Fields]:
+        values = self._list(key)
+        if not all(isinstance(value, Mapping) for value in values):
+            raise self._wrong(key, "a list of objects")
+        return [Fields(value, f"{self._path(key)}[{index}]") for index, value in enumerate(values)]
+
+    def pair(self, key: str, read: Callable[[object], Any]) -> tuple[Any, Any]:
+        """Two values, each through `read`, which raises ValueError."""
+        values = self._list(key)
+        if len(values) != 2:
+            raise self._wrong(key, "a list of two")
+        try:
+            return read(values[0]), read(values[1])
+        except ValueError as error:
+            raise FieldError(f"{self._path(key)}: {error}") from error
+
+    def _list(self, key: str) -> list:
+        value = self.record.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple):
+            raise self._wrong(key, "a list")
+        return list(value)
+
+    def _required(self, key: str, value: Any) -> Any:
+        if value is None or value == "":
+            raise FieldError(f"{self._path(key)} is missing")
+        return value
+
+    def _path(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where else key
+
+    def _wrong(self, key: str, expected: str) -> FieldError:
+        found = "missing" if key not in self.record else f"{self.record[key]!r:.60}"
+        return FieldError(f"{self._path(key)} should be {expected}, but is {found}")

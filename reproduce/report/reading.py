@@ -1,0 +1,161 @@
+"""Reads results/<task>/<scale>/summary.json, checked field by field.
+
+The report trusts nothing that it reads: a file can be torn, edited by hand or from another version. Whatever is
+wrong is an error that names the file, the field and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from reproduce import published
+from reproduce.report.fields import FieldError, Fields
+from reproduce.report.summaries import (
+    Estimate,
+    Exact,
+    Goal,
+    LearningRateFit,
+    Point,
+    PublishedValues,
+    StartAndRun,
+    Summary,
+    Sweep,
+)
+
+
+class SummaryError(ValueError):
+    """A summary.json or curves.csv that cannot be reported. The message names the file and the remedy."""
+
+
+def load_summary(folder: Path) -> Summary:
+    """Reads folder/summary.json. Raises FileNotFoundError or SummaryError."""
+    path = folder / "summary.json"
+    remedy = f"run its sweep again to rewrite it, or delete {folder} to leave it out"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        return parse_summary(record)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SummaryError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SummaryError(f"{path}: not complete JSON ({error}); {remedy}") from error
+    except FieldError as error:
+        raise SummaryError(f"{path}: {error}; {remedy}") from error
+
+
+def parse_summary(record: object) -> Summary:
+    """A Summary from the record of a summary.json. Raises FieldError, which names the field."""
+    if not isinstance(record, Mapping):
+        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
+    fields = Fields(record)
+    data = fields.fields("data")
+    goals = fields.list_of_fields("goals")
+    if not goals:
+        raise FieldError("goals should not be empty")
+    return Summary(
+        task=fields.text("task"),
+        scale=fields.text("scale"),
+        unit=fields.text("unit"),
+        score=fields.text("score"),
+        higher_is_better=fields.flag("higher_is_better"),
+        data=data.text("name"),
+        embedded=data.flag("embedded"),
+        model=fields.optional_text("model"),
+        optimizer=fields.text("optimizer"),
+        machine=fields.optional_text("machine"),
+        date=fields.optional_text("date"),
+        command=fields.optional_text("command"),
+        commit=fields.optional_text("commit"),
+        goals=tuple(_goal(goal) for goal in goals),
+        b_crit=_start_and_run(fields.optional_fields("b_crit")),
+        b_simple=_start_and_run(fields.optional_fields("b_simple")),
+        b_noise=_start_and_run(fields.optional_fields("b_noise")),
+        published=_published(fields.optional_fields("published")),
+        learning_rate_fit=_learning_rate_fit(fields.optional_fields("learning_rate_fit")),
+        sweep=_sweep(fields),
+        notes=fields.texts("notes"),
+        versions=_versions(fields.optional_fields("versions")),
+    )
+
+
+def _refuse_constant(name: str) -> float:
+    raise FieldError(f"holds {name}; a missing number is null")
+
+
+def _goal(fields: Fields) -> Goal:
+    return Goal(
+        goal=fields.number("goal"),
+        identified=fields.flag("identified"),
+        reason=fields.optional_text("reason"),
+        b_crit=_estimate(fields, "b_crit"),
+        b_simple=_estimate(fields, "b_simple"),
+        b_noise=_estimate(fields, "b_noise"),
+        s_min=fields.optional_positive("s_min"),
+        e_min=fields.optional_positive("e_min"),
+        fit_rms=fields.optional_number("fit_rms"),
+        exact=_exact(fields.optional_fields("exact")),
+        points=tuple(_point(point) for point in fields.list_of_fields("points")),
+    )
+
+
+def _estimate(fields: Fields, name: str) -> Estimate:
+    value = fields.optional_positive(name)
+    low, high = fields.optional_number(f"{name}_low"), fields.optional_number(f"{name}_high")
+    if value is None and low is not None and low <= 0:
+        low = None  # these quantities are positive, so "at least 0" says nothing
+    return Estimate(value, low, high)
+
+
+def _start_and_run(fields: Fields | None) -> StartAndRun:
+    if fields is None:
+        return StartAndRun(Estimate(), Estimate())
+    return StartAndRun(_estimate(fields, "start"), _estimate(fields, "run"))
+
+
+def _exact(fields: Fields | None) -> Exact | None:
+    if fields is None:
+        return None
+    names = ("b_crit", "b_simple", "b_noise", "s_min", "e_min")
+    return Exact(**{name: fields.optional_positive(name) for name in names})
+
+
+def _point(fields: Fields) -> Point:
+    return Point(
+        batch_size=fields.positive("batch_size"),
+        learning_rate=fields.optional_positive("learning_rate"),
+        steps=fields.optional_positive("steps"),
+        steps_low=fields.optional_positive("steps_low"),
+        steps_high=fields.optional_positive("steps_high"),
+        examples=fields.optional_positive("examples"),
+        seeds=fields.count("seeds"),
+    )
+
+
+def _published(fields: Fields | None) -> PublishedValues | None:
+    if fields is None:
+        return None
+    values = [fields.pair(name, published.value_from_json) for name in ("b_crit", "b_simple")]
+    return PublishedValues(*values[0], *values[1])
+
+
+def _learning_rate_fit(fields: Fields | None) -> LearningRateFit | None:
+    if fields is None:
+        return None
+    return LearningRateFit(fields.positive("eps"), fields.number("knee"), fields.number("alpha"))
+
+
+def _sweep(fields: Fields) -> Sweep:
+    costs = fields.optional_fields("sweep") or Fields({})
+    names = ("runs", "given_up", "diverged", "failed", "examples", "examples_full_grid", "seconds", "cores")
+    return Sweep(
+        name=fields.optional_text("sweep_name"),
+        seeds=costs.count("seeds"),
+        **{name: costs.optional_number(name) for name in names},
+    )
+
+
+def _versions(fields: Fields | None) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, fields.text(name)) for name in fields.record)) if fields else ()

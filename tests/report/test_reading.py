@@ -1,0 +1,100 @@
+"""summary.json, checked: what is wrong is named, with the file, the field and the remedy."""
+
+import json
+
+import pytest
+from synthetic import bounded_record, sweep_record, write_sweep
+
+from reproduce.report.fields import FieldError
+from reproduce.report.reading import SummaryError, load_summary, parse_summary
+from reproduce.report.summaries import Estimate
+
+
+def test_a_record_becomes_values():
+    summary = parse_summary(sweep_record())
+    assert summary.b_crit.run == Estimate(75, 75 / 1.1, 75 * 1.1)
+    assert (summary.goals[0].goal, summary.goals[-1].goal) == (0.5, 0.04)
+    assert summary.sweep.seeds == 3
+    assert summary.versions == (("numpy", "2.3.5"), ("torch", "2.9.0"))
+
+
+def test_bounds_and_censored_points():
+    summary = parse_summary(bounded_record())
+    assert summary.b_crit.run.at_least == 300
+    assert summary.b_crit.start.at_most == 12
+    assert [point.batch_size for point in summary.goals[-1].censored] == [1, 2]
+    assert summary.goals[-1].censored[0].steps_low == 20_000
+
+
+def test_nulls_and_missing_optional_fields_are_not_measured():
+    record = sweep_record(b_noise=None, learning_rate_fit=None, published=None) | {"b_simple": {}}
+    for name in ("machine", "date", "command", "notes", "versions", "sweep", "sweep_name"):
+        del record[name]
+    summary = parse_summary(record)
+    assert summary.b_simple.run == Estimate()
+    assert summary.notes == ()
+    assert summary.sweep.runs is None
+
+
+def test_a_lower_bound_of_zero_says_nothing():
+    record = sweep_record()
+    record["goals"][0] |= {"b_simple": None, "b_simple_low": -3.0, "b_simple_high": None}
+    assert parse_summary(record).goals[0].b_simple == Estimate()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("task",), 3, r"task should be text, but is 3"),
+        (("task",), None, r"task is missing"),
+        (("goals",), [], r"goals should not be empty"),
+        (("goals",), {}, r"goals should be a list"),
+        (("goals", 1, "b_crit"), "75", r"goals\[1\]\.b_crit should be a finite number or null, but is '75'"),
+        (("goals", 1, "b_crit"), True, r"goals\[1\]\.b_crit should be a finite number"),
+        (("goals", 1, "b_crit"), -2, r"goals\[1\]\.b_crit should be above 0"),
+        (("goals", 0, "identified"), None, r"goals\[0\]\.identified should be true or false"),
+        (("goals", 0, "points", 2, "steps"), [1], r"goals\[0\]\.points\[2\]\.steps should be a finite number"),
+        (("goals", 0, "points", 2, "batch_size"), None, r"goals\[0\]\.points\[2\]\.batch_size is missing"),
+        (("published", "b_crit"), [20], r"published\.b_crit should be a list of two"),
+        (("published", "b_crit"), [20, "many"], r"published\.b_crit: 'many' is not a number"),
+        (("data", "embedded"), "yes", r"data\.embedded should be true or false"),
+        (("sweep",), 7, r"sweep should be an object"),
+        (("b_crit", "run"), float("nan"), r"b_crit\.run should be a finite number"),
+    ],
+)
+def test_a_wrong_field_is_named(place, value, message):
+    record = sweep_record()
+    *path, last = place
+    target = record
+    for step in path:
+        target = target[step]
+    target[last] = value
+    with pytest.raises(FieldError, match=message):
+        parse_summary(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"task": "mnist", "sca', "not complete JSON"),
+        ("", "not complete JSON"),
+        ("[1, 2]", "should hold a JSON object, not list"),
+        ('{"task": NaN}', "holds NaN; a missing number is null"),
+        (json.dumps(sweep_record(scale=5)), "scale should be text"),
+    ],
+)
+def test_a_bad_file_is_one_line_with_its_name_and_the_remedy(tmp_path, text, message):
+    folder = write_sweep(tmp_path, sweep_record())
+    (folder / "summary.json").write_text(text)
+    with pytest.raises(SummaryError, match=message) as error:
+        load_summary(folder)
+    assert str(folder / "summary.json") in str(error.value)
+    assert "run its sweep again" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_bytes_that_are_not_text(tmp_path):
+    folder = write_sweep(tmp_path, sweep_record())
+    (folder / "summary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SummaryError, match=r"summary\.json"):
+        load_summary(folder)
