@@ -10,11 +10,12 @@ ARGS ?=
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean $(addprefix reproduce-,$(TASKS))
+.PHONY: help setup test lint bench report clean $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS))
 
 help: ## list the commands
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
-	@for task in $(TASKS); do echo "  make reproduce-$$task"; done
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
+	@for task in $(TASKS); do printf "  make %-28s sweep, fit and figures\n" "reproduce-$$task"; done
+	@for task in $(TASKS); do printf "  make %-28s the pruned search held against the plain grid\n" "pruning-$$task"; done
 	@echo
 	@echo "  reproduce-<task> takes SCALE=mini|paper SWEEP=quick|full|grid RANKS=n (ranks a run)"
 	@echo "  JOBS=n (runs at once, -1: one a core) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
@@ -38,6 +39,12 @@ lint: $(VENV)/installed ## mend what ruff can mend
 
 $(addprefix reproduce-,$(TASKS)): reproduce-%: $(VENV)/installed
 	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=$(SWEEP) trainer.ranks=$(RANKS) hydra.launcher.n_jobs=$(JOBS) $(ARGS)
+
+# The pruned search and the plain grid over the same batch sizes, rates a factor 2 apart, one seed.
+$(addprefix pruning-,$(TASKS)): pruning-%: $(VENV)/installed
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=quick 'sweep.spacings=[1]' hydra.launcher.n_jobs=$(JOBS) results=outputs/pruned $(ARGS)
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=grid 'sweep.spacings=[1]' hydra.launcher.n_jobs=$(JOBS) results=outputs/grid $(ARGS)
+	$(BIN)/python -m reproduce.pruning outputs/pruned/$*/$(SCALE) outputs/grid/$*/$(SCALE) results/$*/$(SCALE)/pruning.json
 
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/
 	$(BIN)/python -m reproduce.report

@@ -92,11 +92,10 @@ def _cost(sweep: Sweep) -> str:
     if sweep.examples is not None:
         saved = ""
         if sweep.examples_full_grid:
-            share = 100 * (1 - sweep.examples / sweep.examples_full_grid)
-            saved = f" where the full grid takes {number(sweep.examples_full_grid)} ({share:.0f} % saved)"
+            saved = f" (the plain grid: at least {number(sweep.examples_full_grid)})"
         parts.append(f"{number(sweep.examples)} examples{saved},")
     cores = "" if sweep.cores is None else f" on {plural(sweep.cores, 'core')}"
-    parts.append(f"{duration(sweep.seconds)}{cores}" if sweep.seconds is not None else "time not recorded")
+    parts.append(f"{duration(sweep.seconds)} of run time{cores}" if sweep.seconds is not None else "time not recorded")
     return " ".join(parts)
 
 

@@ -92,7 +92,7 @@ def test_data_model_cost_and_origin_are_stated(markdown):
         in (markdown)
     )
     assert "90 runs (3 seeds, 31 given up, 4 diverged)" in markdown
-    assert "(75 % saved), 21 min on 2 cores" in markdown
+    assert "(the plain grid: at least 10,000,000), 21 min of run time on 2 cores" in markdown
     assert "commit 0123abc, numpy 2.3.5, torch 2.9.0" in markdown
     assert "python -m reproduce -m task=mnist/mini sweep=full" in markdown
 
