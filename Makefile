@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 SCALE ?= mini
 SWEEP ?= quick
 RANKS ?= 1
-JOBS ?= -1
+JOBS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) / $(RANKS) )); echo $$(( n > 0 ? n : 1 )))
+LAUNCHER ?=
 ARGS ?=
+LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOBS))
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
@@ -18,7 +20,7 @@ help: ## list the commands
 	@for task in $(TASKS); do printf "  make %-28s the pruned search held against the plain grid\n" "pruning-$$task"; done
 	@echo
 	@echo "  reproduce-<task> takes SCALE=mini|paper SWEEP=quick|full|grid RANKS=n (ranks a run)"
-	@echo "  JOBS=n (runs at once, -1: one a core) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
+	@echo "  JOBS=n (runs at once, default: cores / RANKS) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
 
 setup: $(VENV)/installed ## make .venv with everything that the suite needs
 
@@ -38,12 +40,12 @@ lint: $(VENV)/installed ## mend what ruff can mend
 	$(BIN)/ruff format .
 
 $(addprefix reproduce-,$(TASKS)): reproduce-%: $(VENV)/installed
-	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=$(SWEEP) trainer.ranks=$(RANKS) hydra.launcher.n_jobs=$(JOBS) $(ARGS)
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=$(SWEEP) trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
 
 # The pruned search and the plain grid over the same batch sizes, rates a factor 2 apart, one seed.
 $(addprefix pruning-,$(TASKS)): pruning-%: $(VENV)/installed
-	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=quick 'sweep.spacings=[1]' hydra.launcher.n_jobs=$(JOBS) results=outputs/pruned $(ARGS)
-	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=grid 'sweep.spacings=[1]' hydra.launcher.n_jobs=$(JOBS) results=outputs/grid $(ARGS)
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=quick 'sweep.spacings=[1]' $(LAUNCH) results=outputs/pruned $(ARGS)
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=grid 'sweep.spacings=[1]' $(LAUNCH) results=outputs/grid $(ARGS)
 	$(BIN)/python -m reproduce.pruning outputs/pruned/$*/$(SCALE) outputs/grid/$*/$(SCALE) results/$*/$(SCALE)/pruning.json
 
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/

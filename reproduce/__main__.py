@@ -2,7 +2,9 @@
 python -m reproduce -m task=... sweep=quick|full|grid                      a sweep, under hydra/sweeper=critical_batch
 """
 
+import multiprocessing
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from reproduce.run import USER_ERRORS, failure_text, run
 @hydra.main(config_path="pkg://conf", config_name="config", version_base="1.3")
 def main(config: DictConfig) -> None:
     if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if multiprocessing.parent_process():
+            leave_interrupts_to_the_sweep()
         run(config)  # a failure goes to the sweeper, which goes on with the other runs
         return
     try:
@@ -27,6 +31,15 @@ def main(config: DictConfig) -> None:
     except Exception as error:
         sys.exit(f"error: {failure_text(error)}")
     print(f"{outcome['status']} after {outcome['step']} steps, {outcome['examples']} examples")
+
+
+def leave_interrupts_to_the_sweep() -> None:
+    """Ctrl-C reaches all processes of a terminal: the sweep's own one ends its workers.
+
+    A worker cut off while it hands back a result would leave the sweep waiting for the rest of it. Not SIG_IGN, which
+    the worker's ranks would inherit: they are to end.
+    """
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def hydra_error_text(error: HydraException) -> str:

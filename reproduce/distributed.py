@@ -1,5 +1,7 @@
 """Ranks: who we are, starting several on one machine, joining those that a launcher started."""
 
+import logging
+import multiprocessing
 import os
 import uuid
 from collections.abc import Callable
@@ -68,6 +70,10 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # a second of imports
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    # A worker of joblib names a start method of its own, which the interpreter of a new rank does not know.
+    multiprocessing.set_start_method("spawn", force=True)
+    # What the launcher would log of a failed rank, with its traceback, is in the error raised below.
+    logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
     config = LaunchConfig(
         run_id=uuid.uuid4().hex,
         min_nodes=1,

@@ -26,14 +26,13 @@ from reproduce.settings import (
     TrainerSettings,
     build_task,
     check_batch_size,
-    parse,
     run_folder,
-    section,
     settings_from_config,
     task_and_scale,
 )
 from reproduce.summary import write_summary
 from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
+from reproduce.validation import parse, section
 from tasks.task import Task
 
 CHOSEN_BY_SWEEP = ("run.batch_size", "run.learning_rate", "run.seed", "run.limits")

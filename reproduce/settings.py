@@ -3,41 +3,19 @@
 import functools
 import inspect
 import math
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
+from reproduce.validation import ConfigError, above, checked_value, least, one_of, parse, section
 from tasks.task import Task, TaskError, check_goals
 
 # Where data lies does not change a run, so it does not name one.
 LOCATION_KEYS = ("data_dir", "download")
-
-
-SectionType = TypeVar("SectionType")
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message names the field and what it should be."""
-
-
-def above(bound: float) -> Any:
-    """A field whose number, or each of whose numbers, is above `bound`."""
-    return field(metadata={"above": bound})
-
-
-def least(bound: float) -> Any:
-    """A field whose number, or each of whose numbers, is at least `bound`."""
-    return field(metadata={"least": bound})
-
-
-def one_of(*choices: str) -> Any:
-    """A field with one of these words."""
-    return field(metadata={"choices": choices})
 
 
 @dataclass(frozen=True)
@@ -69,6 +47,7 @@ class TrainerSettings:
     clip_norm: float | None = above(0)
     evaluation_spacing: float = above(0)
     divergence_patience: int = least(1)
+    divergence_share: float = least(0)
     checkpoint_seconds: float = least(0)
     log_noise_scale: bool
 
@@ -82,6 +61,16 @@ class NoiseScaleSettings:
     max_probe_samples: int = least(1)
     curvature_samples: int = least(0)
     curvature_every: int = least(1)
+
+
+@dataclass(frozen=True)
+class LoggerSettings:
+    """Where else evaluations go; see conf/logger."""
+
+    kind: str = one_of("none", "wandb")
+    project: str = "critical-batch"
+    mode: str = one_of("offline", "online", default="offline")
+    dir: str = "outputs"
 
 
 @dataclass(frozen=True)
@@ -111,7 +100,7 @@ class SweepSettings:
     seeds: int = least(1)
     spacings: tuple[float, ...] = above(0)
     curvature_samples: int = least(0)
-    octaves: int = field(default=0, metadata={"least": 0})
+    octaves: int = least(0, default=0)  # of the grid alone
 
 
 @dataclass(frozen=True)
@@ -125,7 +114,7 @@ class Settings:
     optimizer_config: dict
     max_steps: int
     outputs: Path
-    logger: dict
+    logger: LoggerSettings
 
     @property
     def folder(self) -> Path:
@@ -160,67 +149,6 @@ def task_and_scale(choice: str) -> tuple[str, str]:
     return task, scale or "default"
 
 
-def _number(value: Any, name: str, hint: type, above: float = -math.inf, least: float = -math.inf) -> float:
-    """`value` as a finite number within bounds, whole if `hint` is int."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value <= above or value < least or (hint is int and value != int(value)):
-        kind = "whole" if hint is int else "finite"
-        bound = f" above {above:g}" if above > -math.inf else f" of at least {least:g}" if least > -math.inf else ""
-        raise ConfigError(f"{name} must be a {kind} number{bound}, got {value!r}.")
-    return hint(value)
-
-
-def _value(value: Any, name: str, hint: Any, bounds: dict) -> Any:
-    """`value` as the type `hint`, or a ConfigError that names the field."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise ConfigError(f"{name} must be a list, such as {name}=[1,2], got {value!r}.")
-        return tuple(_value(entry, f"{name}[{i}]", get_args(hint)[0], bounds) for i, entry in enumerate(value))
-    if type(None) in get_args(hint):
-        return None if value is None else _value(value, name, get_args(hint)[0], bounds)
-    if hint in (int, float):
-        return _number(value, name, hint, **bounds)
-    choices = (True, False) if hint is bool else bounds.get("choices", ())
-    if (choices and value not in choices) or not isinstance(value, hint):
-        expected = " or ".join(str(choice).lower() for choice in choices) or "a word"
-        raise ConfigError(f"{name} must be {expected}, got {value!r}.")
-    return value
-
-
-def section(config: DictConfig, name: str) -> dict:
-    """The part of the config called `name` ("trainer", "grid.budget") as plain values; ConfigError without it."""
-    try:
-        part = OmegaConf.select(config, name)
-        if isinstance(part, DictConfig):
-            return OmegaConf.to_container(part, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"The config's section '{name}' cannot be resolved: {error}") from error
-    raise ConfigError(
-        f"The config has no section '{name}'. A task's file sets task, optimizer and grid, and begins with the "
-        "line '# @package _global_' (see README, 'Add a task')."
-    )
-
-
-def parse(kind: type[SectionType], name: str, values: dict) -> SectionType:
-    """The section called `name` as a `kind`, a dataclass whose fields say what they may hold.
-
-    Raises:
-        ConfigError: naming the field that is unknown, missing or wrong.
-    """
-    hints = get_type_hints(kind)
-    for key in values:
-        if key not in hints:
-            raise ConfigError(f"{name}.{key} is no setting: {name} has {', '.join(hints)}.")
-    checked = {}
-    for entry in fields(kind):
-        if entry.name in values:
-            full_name = f"{name}.{entry.name}"
-            checked[entry.name] = _value(values[entry.name], full_name, hints[entry.name], entry.metadata)
-        elif entry.default is MISSING:
-            raise ConfigError(f"{name}.{entry.name} is missing: {name} has {', '.join(hints)}.")
-    return kind(**checked)
-
-
 def _build(values: dict, name: str, advice: str) -> Any:
     """What the section `name` describes with its _target_; ConfigError with the cause if it cannot be built."""
     if "_target_" not in values:
@@ -253,6 +181,11 @@ def build_task(config: DictConfig) -> Task:
     )
     if not isinstance(task, Task):
         raise ConfigError(f"task._target_={values['_target_']} is not a tasks.task.Task.")
+    unset = [name for name in Task.__annotations__ if not hasattr(task, name)]
+    if unset:
+        raise ConfigError(f"{values['_target_']} does not set {', '.join(unset)}: see tasks.task.Task.")
+    goals = list(task.goals) if isinstance(task.goals, tuple) else task.goals
+    checked_value(goals, "task.goals", tuple[float, ...], {})
     try:
         check_goals(task)
     except TaskError as error:
@@ -322,5 +255,5 @@ def settings_from_config(config: DictConfig, task: Task) -> Settings:
         optimizer_config=optimizer,
         max_steps=max_steps(parse(Budget, "grid.budget", section(config, "grid.budget")), run.batch_size),
         outputs=Path(str(config.outputs)).absolute(),
-        logger=section(config, "logger"),
+        logger=parse(LoggerSettings, "logger", section(config, "logger")),
     )

@@ -95,12 +95,11 @@ class Summary:
     def point_entry(self, point: Point, goal: int) -> dict:
         """Geometric mean of the seeds' steps; the ends are their extremes."""
         steps = math.exp(np.mean(np.log(point.steps))) if point.steps else None
-        low = min([*point.steps, *point.censored])
         return {
             "batch_size": point.batch_size,
             "learning_rate": self.plan.learning_rate(int(point.batch_size), self.best(int(point.batch_size), goal)),
             "steps": steps,
-            "steps_low": low,
+            "steps_low": min(point.steps or point.censored),
             "steps_high": max(point.steps) if point.steps and not point.censored else None,
             "examples": steps * point.batch_size if steps else None,
             "seeds": len(point.steps) + len(point.censored),

@@ -210,7 +210,13 @@ class Trainer:
         return "exhausted" if self.step >= self.settings.max_steps else None
 
     def _worse_than_untrained(self) -> bool:
+        """True if the last evaluations were all worse than the first, and the run is not just beginning.
+
+        Its first steps are evaluated one by one, and at small batch sizes many pass before anything is learnt.
+        """
         patience = self.options.divergence_patience
+        if self.step < self.options.divergence_share * self.settings.max_steps:
+            return False
         recent = [e["score"] for e in self.evaluations[1:]][-patience:]
         untrained = self.evaluations[0]["score"]
         worse = [s < untrained if self.task.higher_is_better else s > untrained for s in recent]

@@ -94,6 +94,18 @@ def test_divergence_is_an_outcome(config, learning_rate):
     assert all("NaN" not in line for line in record_of(cfg).path.read_text().splitlines())
 
 
+def test_worse_than_untrained_counts_only_after_a_share_of_the_budget(config, monkeypatch):
+    """At small batch sizes the first evaluations, a step apart, are noise around the untrained score."""
+    scores = iter([1.0] + [1.1] * 30 + [0.9] * 1000)
+    monkeypatch.setattr("tasks.noisy_quadratic.NoisyQuadratic.evaluate", lambda self, model: next(scores))
+    cfg = config("noisy_quadratic/mini", "grid.budget={steps: 1000, examples: 0}", batch_size=16, learning_rate=1e-3)
+    assert run(cfg)["status"] == "exhausted"
+    scores = iter([1.0] + [1.1] * 1000)
+    cfg.outputs += "2"
+    outcome = run(cfg)
+    assert (outcome["status"], outcome["step"]) == ("diverged", 50)
+
+
 def test_complete_run_is_not_run_again(config):
     cfg = config("noisy_quadratic/mini", "grid.budget={steps: 50, examples: 0}")
     first = run(cfg)

@@ -70,11 +70,11 @@ def full_mnist(data_dir: str, download: bool) -> ImageSplit:
 
     try:
         parts = [MNIST(data_dir, train=train, download=download) for train in (True, False)]
-    except (RuntimeError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError, LookupError, AssertionError) as error:  # the last two: damaged files
         folder = Path(data_dir).resolve() / "MNIST" / "raw"
         raise TaskError(
-            f"MNIST was not found in {folder} ({error}). Put train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-            "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte there, or let torchvision fetch them with "
-            "task.download=true; task.data_dir=FOLDER names another folder."
+            f"MNIST cannot be read from {folder} ({type(error).__name__}: {error}). Put train-images-idx3-ubyte, "
+            "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte there, or delete what is "
+            "damaged and let torchvision fetch it with task.download=true; task.data_dir=FOLDER names another folder."
         ) from error
     return ImageSplit(*(Images(part.data, part.targets) for part in parts))
