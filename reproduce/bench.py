@@ -5,7 +5,6 @@ both. What is printed is the median of the blocks' ratios with their quartiles, 
 """
 
 import argparse
-import json
 import os
 import platform
 import time
@@ -21,9 +20,9 @@ from omegaconf import OmegaConf
 from torch.nn.parallel import DistributedDataParallel
 
 from reproduce.distributed import Ranks, run_on_ranks
+from reproduce.results import write_json
 from reproduce.run import commit, versions
 from reproduce.settings import build_task, settings_from_config
-from reproduce.summary import write_atomically
 from reproduce.trainer import Trainer
 
 BATCH_SIZES = (16, 64, 256, 1024)
@@ -153,8 +152,7 @@ def main() -> None:
         "versions": versions(),
         "commit": commit(),
     }
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.results / "benchmarks.json", json.dumps(summary, indent=2) + "\n")
+    write_json(arguments.results / "benchmarks.json", summary)
 
 
 if __name__ == "__main__":

@@ -3,67 +3,29 @@
 import os
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from reproduce.trainer import Trainer
 
 
 def checkpoint_path(record: Path) -> Path:
     return record.with_suffix(".checkpoint")
 
 
-def save_checkpoint(trainer: "Trainer") -> None:
-    """Writes the state of model, optimiser, samplers and counters, atomically. Collective over ranks.
-
-    Samplers may differ between ranks (environments), so each rank's state is gathered to the first.
-    """
-    sampler_states = [trainer.sampler.state_dict()]
-    if trainer.ranks.size > 1:
-        box = [None] * trainer.ranks.size if trainer.ranks.is_first else None
-        dist.gather_object(sampler_states[0], box)
-        sampler_states = box
-    if trainer.writer is None:
-        return
-    path = checkpoint_path(trainer.writer.path)
-    state = {
-        "model": trainer.model.state_dict(),
-        "optimizer": trainer.optimizer.state_dict(),
-        "samplers": sampler_states,
-        "probe_sampler": trainer.probe_sampler.state_dict(),
-        "step": trainer.step,
-        "seconds": trainer.seconds,
-        "probed": trainer.probed,
-        "evaluations": trainer.evaluations,
-        "record_bytes": trainer.writer.file.tell(),
-    }
+def save_checkpoint(record: Path, state: dict) -> None:
+    """Writes `state` beside the record, atomically: a kill leaves the last checkpoint or this one."""
+    path = checkpoint_path(record)
     temporary = path.with_suffix(".partial")
     torch.save(state, temporary)
     os.replace(temporary, path)
 
 
-def load_checkpoint(trainer: "Trainer") -> dict | None:
-    """The last checkpoint, with the record cut back to it; None, with the record cut back to its header, without one.
-
-    On the first rank only: the others get the state from it. A checkpoint that cannot be read is as good as none.
-    """
-    writer = trainer.writer
-    path = checkpoint_path(writer.path)
-    state = None
-    if path.exists():
-        try:
-            state = torch.load(path, map_location="cpu", weights_only=False)
-        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
-            state = None
-    size = writer.path.stat().st_size
-    if state is not None and state["record_bytes"] <= size:
-        writer.truncate(state["record_bytes"])
-        return state
-    writer.truncate(writer.header_size())
-    return None
+def load_checkpoint(record: Path) -> dict | None:
+    """The state last saved, with its tensors on the CPU; None if there is none, or it cannot be read."""
+    try:
+        # Written by this suite, beside its own records; it holds samplers' states, which may be any object.
+        return torch.load(checkpoint_path(record), map_location="cpu", weights_only=False)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+        return None
 
 
 def remove_checkpoint(record: Path) -> None:

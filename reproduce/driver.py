@@ -30,7 +30,7 @@ from reproduce.settings import (
     settings_from_config,
     task_and_scale,
 )
-from reproduce.summary import write_summary
+from reproduce.summary import FinishedSweep, write_summary
 from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
 from reproduce.validation import parse, section
 from tasks.task import Task
@@ -211,6 +211,19 @@ class Sweep:
             raise ConfigError(f"Every run failed. The first one: {next(iter(self.failures.values()))}")
         return outcomes
 
+    def finished(self, known: Known) -> FinishedSweep:
+        return FinishedSweep(
+            name=self.name,
+            scale=self.scale,
+            kind=self.config.sweep.kind,
+            optimizer=str(self.config.optimizer["_target_"]).rsplit(".", 1)[-1],
+            command=" ".join(["python -m reproduce -m", *self.arguments]),
+            task=self.task,
+            plan=self.plan,
+            known=known,
+            records=self.records,
+        )
+
     def run(self) -> Path:
         """Runs what is missing, writes summary and figures, prints the table; returns the results folder."""
         self.task.prepare()
@@ -219,7 +232,7 @@ class Sweep:
             known = run_sweep(self.plan, self.run_round)
         if self.jobs == 0:
             print(f"{self.name}/{self.scale}: all {len(known)} runs are there already.")
-        summary = write_summary(self, known)
+        summary = write_summary(self.finished(known), self.results)
         print(format_table(summary))
         figures = write_task_report(self.results)
         print(

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from reproduce.records import RecordError
-from reproduce.summary import rounded, write_atomically
+from reproduce.results import write_json
 
 
 def load(folder: Path) -> dict:
@@ -90,8 +90,7 @@ def main() -> None:
         f"{found['points_compared']} best points {found['same_rate']} have the grid's learning rate; |ln(steps ratio)| "
         f"rms {found['rms_log_ratio']:.3f}, largest {found['largest_log_ratio']:.3f}."
     )
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(arguments.output, json.dumps(rounded(found), indent=2) + "\n")
+    write_json(arguments.output, found)
 
 
 if __name__ == "__main__":

@@ -1,54 +1,57 @@
 """From a sweep's records to results/<task>/<scale>/summary.json and curves.csv (schemas in the README)."""
 
-import csv
-import json
 import math
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reproduce.goals import smooth
+from reproduce.curves import CURVE_COLUMNS, curve
 from reproduce.noise_at_goal import Crossing, NoiseAtGoal, Probe, noise_at_goal, probes_at_goal, run_average
 from reproduce.published import published
-from reproduce.records import Record, to_json
+from reproduce.records import Record
+from reproduce.results import rounded, write_csv, write_json
 from reproduce.run import commit, versions
-from reproduce.sweep import PER_OCTAVE, Known, best_index, by_index, points
+from reproduce.sweep import PER_OCTAVE, Known, SweepPlan, Trial, best_index, by_index, points
 from reproduce.tradeoff import Point, fit_learning_rate, fit_tradeoff
+from tasks.task import Task
 
-if TYPE_CHECKING:
-    from reproduce.driver import Sweep
-
-SIGNIFICANT_DIGITS = 6
 GRID_OCTAVES = 3  # as conf/sweep/grid.yaml
-CURVE_COLUMNS = (
-    "batch_size", "learning_rate", "seed", "step", "examples", "score", "smoothed_score", "loss", "b_simple", "b_noise",
-)  # fmt: skip
-PROBES_IN_CURVE = 10  # probes pooled for a curve's noise scale; one alone is too noisy to plot
+# The run's entries of a noise scale, and where in the goals' estimates they come from.
+RUN_KEYS = {"run": "value", "run_low": "low", "run_high": "high"}
 
 
-def rounded(value):
-    """The value with its numbers at six significant digits, so that files differ only where results do."""
-    value = to_json(value)
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: rounded(entry) for key, entry in value.items()}
-    return [rounded(entry) for entry in value] if isinstance(value, list) else value
+@dataclass(frozen=True)
+class FinishedSweep:
+    """All that a summary is made of.
+
+    Attributes:
+        name, scale: of the task. kind: of the sweep: quick, full or grid. optimizer: its class's name.
+        command: that makes it again. records: of the trials that have one. known: outcomes of all.
+    """
+
+    name: str
+    scale: str
+    kind: str
+    optimizer: str
+    command: str
+    task: Task
+    plan: SweepPlan
+    known: Known
+    records: dict[Trial, Record]
 
 
 class Summary:
     """Collects what the summary says from a finished sweep."""
 
-    def __init__(self, sweep: "Sweep", known: Known) -> None:
-        self.sweep, self.known = sweep, known
-        self.task, self.plan, self.records = sweep.task, sweep.plan, sweep.records
-        self.points = [points(self.plan, known, goal) for goal in range(self.plan.goals)]
+    def __init__(self, sweep: FinishedSweep) -> None:
+        self.sweep = sweep
+        self.task, self.plan, self.known, self.records = sweep.task, sweep.plan, sweep.known, sweep.records
+        self.points = [points(self.plan, self.known, goal) for goal in range(self.plan.goals)]
         self.fits = [fit_tradeoff(p) if p else None for p in self.points]
         goals = range(self.plan.goals)
         self.probes = [probes_at_goal(self.crossings(g), "probe") for g in goals]
@@ -171,12 +174,9 @@ class Summary:
         """Best rates of the last goal against batch size; alpha is 1 for SGD (App. A.2), else fitted."""
         reached = [p for p in self.points[-1] if p.steps]
         rates = [self.plan.learning_rate(int(p.batch_size), self.best(int(p.batch_size), -1)) for p in reached]
-        is_sgd = self.optimizer() == "SGD"
+        is_sgd = self.sweep.optimizer == "SGD"
         fit = fit_learning_rate([p.batch_size for p in reached], rates, alpha=1.0 if is_sgd else None)
         return {"eps": fit.eps, "knee": fit.knee, "alpha": fit.alpha, "rms": fit.rms} if fit else None
-
-    def optimizer(self) -> str:
-        return str(self.sweep.config.optimizer["_target_"]).rsplit(".", 1)[-1]
 
     def cost(self) -> dict:
         """What the sweep took, and at least what the plain grid (App. A.2) at its finest spacing would have taken.
@@ -207,17 +207,16 @@ class Summary:
     def as_dict(self) -> dict:
         row = published(self.sweep.name)
         commits = sorted({record.header.get("commit") or "unknown" for record in self.records.values()})
-        overrides = " ".join(self.sweep.arguments)
         return {
             "task": self.sweep.name,
             "scale": self.sweep.scale,
-            "sweep_name": str(self.sweep.config.sweep.kind),
+            "sweep_name": self.sweep.kind,
             "unit": self.task.unit,
             "score": self.task.score,
             "higher_is_better": self.task.higher_is_better,
             "data": {"name": self.task.data, "embedded": self.task.embedded},
             "model": self.model_text(),
-            "optimizer": self.optimizer(),
+            "optimizer": self.sweep.optimizer,
             "goals": [self.goal_entry(goal) for goal in range(self.plan.goals)],
             "b_crit": self.b_crit_entry(),
             "b_simple": self.noise_entry(self.noise) or {},
@@ -225,7 +224,7 @@ class Summary:
             "published": row.to_summary() if row else None,
             "learning_rate_fit": self.learning_rate_fit(),
             "sweep": self.cost(),
-            "command": f"python -m reproduce -m {overrides}".strip(),
+            "command": self.sweep.command,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
             "date": str(date.today()),
             "versions": versions() | {"python": platform.python_version()},
@@ -252,56 +251,10 @@ class Summary:
         return rows
 
 
-RUN_KEYS = {"run": "value", "run_low": "low", "run_high": "high"}
-
-
-def pooled_ratio(entries: Sequence[dict]) -> float | None:
-    """Noise scale of several probes: sums first, ratio last; None unless |G|^2 came out positive."""
-    grad_sq = sum(e["examples"] * e["grad_sq"] for e in entries)
-    trace = sum(e["examples"] * e["trace"] for e in entries)
-    return trace / grad_sq if grad_sq > 0 and trace > 0 else None
-
-
-def curve(record: Record, window: int) -> list[dict]:
-    """Rows of curves.csv for one run."""
-    smoothed = smooth([e["score"] if e["score"] is not None else math.nan for e in record.evaluations], window)
-    rows, recent = [], {"probe": [], "curvature": []}
-    for entry, value in zip(record.evaluations, smoothed, strict=True):
-        for kind, kept in recent.items():
-            if entry.get(kind) and entry[kind]["grad_sq"] is not None:
-                kept.append(entry[kind])
-                del kept[:-PROBES_IN_CURVE]
-        rows.append(
-            {
-                "batch_size": record.batch_size,
-                "learning_rate": record.learning_rate,
-                "seed": record.seed,
-                **{key: entry[key] for key in ("step", "examples", "score", "loss")},
-                "smoothed_score": float(value),
-                "b_simple": pooled_ratio(recent["probe"]) if entry.get("probe") else None,
-                "b_noise": pooled_ratio(recent["curvature"]) if entry.get("curvature") else None,
-            }
-        )
-    return rows
-
-
-def write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_suffix(path.suffix + ".partial")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
-def write_summary(sweep: "Sweep", known: Known) -> dict:
-    """Writes summary.json and curves.csv of a finished sweep; returns the summary."""
-    collected = Summary(sweep, known)
+def write_summary(sweep: FinishedSweep, folder: Path) -> dict:
+    """Writes summary.json and curves.csv into `folder`; returns the summary."""
+    collected = Summary(sweep)
     summary = rounded(collected.as_dict())
-    sweep.results.mkdir(parents=True, exist_ok=True)
-    write_atomically(sweep.results / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    temporary = sweep.results / "curves.csv.partial"
-    with open(temporary, "w", newline="") as file:
-        writer = csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in collected.curve_rows():
-            writer.writerow({key: "" if rounded(row[key]) is None else rounded(row[key]) for key in CURVE_COLUMNS})
-    os.replace(temporary, sweep.results / "curves.csv")
+    write_csv(folder / "curves.csv", CURVE_COLUMNS, collected.curve_rows())
+    write_json(folder / "summary.json", summary)
     return summary

@@ -239,7 +239,7 @@ class Trainer:
             self.seconds += time.monotonic() - began
             due = time.monotonic() - last_checkpoint >= self.options.checkpoint_seconds
             if status is None and from_first_rank(due, self.ranks):
-                save_checkpoint(self)
+                self._save()
                 last_checkpoint = time.monotonic()
         return {
             "status": status,
@@ -258,8 +258,37 @@ class Trainer:
             value = value / self.ranks.size
         return float(value)
 
+    def _save(self) -> None:
+        """Writes a checkpoint. Collective: samplers may differ between ranks (environments), so all are gathered."""
+        samplers = [self.sampler.state_dict()]
+        if self.ranks.size > 1:
+            box = [None] * self.ranks.size if self.ranks.is_first else None
+            dist.gather_object(samplers[0], box)
+            samplers = box
+        if self.writer is None:
+            return
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "samplers": samplers,
+            "probe_sampler": self.probe_sampler.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+            "probed": self.probed,
+            "evaluations": self.evaluations,
+            "record_bytes": self.writer.file.tell(),
+        }
+        save_checkpoint(self.writer.path, state)
+
     def _resume(self) -> None:
-        state = from_first_rank(load_checkpoint(self) if self.ranks.is_first else None, self.ranks)
+        """Goes back to the last checkpoint, or to the start, with the record cut back to it. Collective."""
+        state = None
+        if self.writer:
+            state = load_checkpoint(self.writer.path)
+            if state is not None and state["record_bytes"] > self.writer.path.stat().st_size:
+                state = None  # of a record that was replaced since
+            self.writer.truncate(state["record_bytes"] if state else self.writer.header_size())
+        state = from_first_rank(state, self.ranks)
         if state is None:
             return
         self.model.load_state_dict(state["model"])

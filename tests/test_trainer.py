@@ -42,7 +42,8 @@ def test_sgd_on_the_quadratic_follows_its_closed_form(config):
 
 
 def test_examples_steps_and_probe_cost_are_counted(config):
-    cfg = config("noisy_quadratic/mini", "grid.budget={steps: 300, examples: 0}", batch_size=16, learning_rate=0.01)
+    overrides = ["grid.budget={steps: 300, examples: 0}", "noise_scale.probe_cost=0.1"]
+    cfg = config("noisy_quadratic/mini", *overrides, batch_size=16, learning_rate=0.01)
     outcome = run(cfg)
     record = record_of(cfg)
     assert outcome["status"] == "exhausted"
