@@ -48,6 +48,9 @@ $(addprefix pruning-,$(TASKS)): pruning-%: $(VENV)/installed
 	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=grid 'sweep.spacings=[1]' $(LAUNCH) results=outputs/grid $(ARGS)
 	$(BIN)/python -m reproduce.pruning outputs/pruned/$*/$(SCALE) outputs/grid/$*/$(SCALE) results/$*/$(SCALE)/pruning.json
 
+reproduce-%:
+	@echo "error: there is no task $*. Tasks: $(TASKS)"; exit 2
+
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/
 	$(BIN)/python -m reproduce.report
 

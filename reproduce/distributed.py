@@ -67,7 +67,8 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
         return with_process_group(function, device, *arguments)
     if ranks == 1:
         return function(Ranks(0, 1, device_for(device, 0)), *arguments)
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # a second of imports
+    from torch.distributed.elastic.multiprocessing.api import SignalException  # a second of imports
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     # A worker of joblib names a start method of its own, which the interpreter of a new rank does not know.
@@ -88,7 +89,11 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
         return elastic_launch(config, with_process_group)(function, device, *arguments)[0]
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        raise RankError(f"Rank {failure.local_rank} failed: {failure.message}") from error
+        told = failure.message
+        text = told["message"] if isinstance(told, dict) else told
+        raise RankError(f"Rank {failure.local_rank} failed: {text}") from error
+    except SignalException as error:  # an Exception to the launcher, which to us is the user's interrupt
+        raise KeyboardInterrupt from error
 
 
 def from_first_rank(value: Any, ranks: Ranks) -> Any:

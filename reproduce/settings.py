@@ -1,12 +1,12 @@
 """From a composed Hydra config to validated settings of one run."""
 
 import functools
-import inspect
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -200,8 +200,8 @@ def check_optimizer(values: dict) -> None:
     try:
         if not isinstance(make, functools.partial):
             raise TypeError("it is not partial")
-        inspect.signature(make.func).bind([], *make.args, **make.keywords | {"lr": 0.1})
-    except TypeError as error:
+        make([torch.zeros(1, requires_grad=True)], lr=0.1)
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"optimizer._target_={values['_target_']} cannot be used: {error}. {advice}") from error
 
 

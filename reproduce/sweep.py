@@ -113,6 +113,8 @@ def untried_neighbours(outcomes: dict[int, Outcome], goals: int, spacing: int) -
     """Learning rates to try next, so that each goal's best one ends with worse ones on both sides."""
     if not outcomes:
         return {0}
+    if all(outcome.status == "failed" for outcome in outcomes.values()):
+        return set()  # not a matter of the learning rate
     # Rates above one that diverged before it reached anything diverge too.
     diverged = [
         index for index, o in outcomes.items() if o.status == "diverged" and not any(s is not None for s in o.steps)
