@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from reproduce.report.formatting import count
+from reproduce.report.formatting import count, examples_label
 from reproduce.report.reading import SummaryError
 from reproduce.report.style import MUTED, figure_style, log_axis, score_axis, shades, task_figure
 from reproduce.report.summaries import Summary
@@ -64,7 +64,7 @@ def curves_figure(summary: Summary, curves: Sequence[Curve]) -> Figure:
             style = {"color": colour, "linewidth": 1.1}
             left.plot(curve.steps, curve.scores, **style)
             right.plot(curve.examples, curve.scores, label=f"B = {count(curve.batch_size)}", **style)
-        for ax, label in ((left, "optimiser steps"), (right, f"examples ({summary.unit}s)")):
+        for ax, label in ((left, "optimiser steps"), (right, examples_label(summary))):
             for goal in summary.goals:
                 ax.axhline(goal.goal, color=MUTED, linewidth=0.6, linestyle=(0, (1, 3)), zorder=0)
             log_axis(ax, "x")

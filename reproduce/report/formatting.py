@@ -84,6 +84,11 @@ def goal_name(summary: Summary, goal: Goal) -> str:
     return f"{summary.score} {goal.goal:g}"
 
 
+def examples_label(summary: Summary) -> str:
+    """Label of an axis of examples, with the unit where it has a name of its own."""
+    return "examples" if summary.unit == "example" else f"examples ({summary.unit}s)"
+
+
 def data_name(summary: Summary) -> str:
     """The data, with a word on it where it is not the paper's own."""
     return f"{summary.data} (embedded data)" if summary.embedded else summary.data

@@ -55,7 +55,7 @@ def draw_noise_scale(ax: Axes, summary: Summary) -> None:
     score_axis(ax, summary, "x")
     ax.set_ylabel(f"batch size or noise scale ({summary.unit}s)")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="best")
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
 def _draw_quantity(ax: Axes, summary: Summary, quantity: Quantity) -> None:

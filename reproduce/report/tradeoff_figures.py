@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from reproduce.report.formatting import count, goal_name
+from reproduce.report.formatting import count, examples_label, goal_name
 from reproduce.report.laws import fitted_steps
 from reproduce.report.style import (
     MUTED,
@@ -44,7 +44,7 @@ def draw_pareto(ax: Axes, summary: Summary) -> None:
     log_axis(ax, "y")
     _label_batch_sizes(ax, summary)
     ax.set_xlabel("optimiser steps")
-    ax.set_ylabel(f"examples ({summary.unit}s)")
+    ax.set_ylabel(examples_label(summary))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
