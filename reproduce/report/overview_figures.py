@@ -178,7 +178,8 @@ def _draw_published_elsewhere(ax: Axes, summaries: Sequence[Summary]) -> None:
             above = place[1] > place[0]  # names go to the side away from the identity line
             style = {"ha": "right" if above else "left", "textcoords": "offset points", "fontsize": 7, "color": MUTED}
             halo = [withStroke(linewidth=2, foreground="white")]
-            ax.annotate(row.name, place, xytext=(-6 if above else 6, -3), path_effects=halo, **style)
+            rise = 5 if isinstance(row.b_crit_average, Range) else -3  # clear of a range's bar
+            ax.annotate(row.name, place, xytext=(-6 if above else 6, rise), path_effects=halo, **style)
 
 
 def _draw_identity(ax: Axes) -> None:
