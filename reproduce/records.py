@@ -166,6 +166,12 @@ class RecordWriter:
             self.file.close()
             raise
 
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def append(self, kind: str, **entry: Any) -> int:
         """Adds a line, flushed to the file; returns the file's length in bytes."""
         line = json.dumps(to_json({"kind": kind, **entry}), separators=(",", ":"), allow_nan=False)

@@ -69,24 +69,23 @@ def is_complete(outcome: dict | None, limits: tuple[float | None, ...]) -> bool:
 
 
 def _train(ranks: Ranks, task: Task, settings: Settings) -> dict:
-    """Body of every rank. Returns the outcome; a failure is recorded by the first rank and raised again."""
+    """Body of every rank: the outcome, recorded by the first rank, or as it was recorded before."""
     check_batch_size(settings.run.batch_size, task, ranks.size)
     torch.set_num_threads(settings.trainer.threads)
-    writer = recorded = None
-    if ranks.is_first:
-        task.prepare()
-        header = {
-            "versions": versions(),
-            "commit": commit(),
-            "ranks": ranks.size,
-            "device": str(ranks.device),
-        }
-        writer = RecordWriter(settings.folder, settings.identity(), header)
-        if writer.existing and writer.existing.outcome:
-            if is_complete(writer.existing.outcome, settings.run.limits):
-                recorded = writer.existing.outcome
-            else:
-                remove_checkpoint(writer.path)  # ended before, but not far enough: from its beginning again
+    if not ranks.is_first:
+        return _train_unless_recorded(ranks, task, settings, None)
+    task.prepare()
+    header = {"versions": versions(), "commit": commit(), "ranks": ranks.size, "device": str(ranks.device)}
+    with RecordWriter(settings.folder, settings.identity(), header) as writer:
+        return _train_unless_recorded(ranks, task, settings, writer)
+
+
+def _train_unless_recorded(ranks: Ranks, task: Task, settings: Settings, writer: RecordWriter | None) -> dict:
+    """`writer` on the first rank. A failure is recorded there and raised again."""
+    recorded = writer.existing.outcome if writer and writer.existing else None
+    if recorded and not is_complete(recorded, settings.run.limits):
+        remove_checkpoint(writer.path)  # ended before, but not far enough: from its beginning again
+        recorded = None
     recorded = from_first_rank(recorded, ranks)
     if recorded is not None:
         return recorded
@@ -97,12 +96,8 @@ def _train(ranks: Ranks, task: Task, settings: Settings) -> dict:
         if writer and not isinstance(error, RecordError):
             writer.append("outcome", status="failed", error=f"{type(error).__name__}: {error}")
         raise
-    finally:
-        if writer and not writer.file.closed:
-            writer.file.flush()
     if writer:
         writer.append("outcome", **outcome)
-        writer.close()
         remove_checkpoint(writer.path)
     return outcome
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import conf
+from reproduce.run import run
 from reproduce.settings import build_task
 from tasks.data.mnist import Images, embedded_mnist
 from tasks.mnist import MNIST, shift
@@ -209,3 +210,28 @@ def test_batch_that_cannot_be_shared_is_refused():
     assert [rank_share(12, rank, 3) for rank in range(3)] == [slice(0, 4), slice(4, 8), slice(8, 12)]
     with pytest.raises(TaskError, match="multiple of 5"):
         rank_share(12, 0, 5)
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:
+    """An array of uint8 in the format of MNIST's files."""
+    header = bytes([0, 0, 8, values.ndim]) + b"".join(size.to_bytes(4, "big") for size in values.shape)
+    path.write_bytes(header + values.astype(np.uint8).tobytes())
+
+
+def test_paper_scale_trains_from_files_in_the_real_layout(config, tmp_path):
+    folder = tmp_path / "data" / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part, images in (("train", 40), ("t10k", 20)):
+        write_idx(folder / f"{part}-images-idx3-ubyte", rng.integers(0, 256, (images, 28, 28)))
+        write_idx(folder / f"{part}-labels-idx1-ubyte", np.arange(images) % 10)
+    cfg = config("mnist/paper", f"task.data_dir={tmp_path}/data", "grid.budget={steps: 3, examples: 0}", batch_size=8)
+    outcome = run(cfg)
+    assert (outcome["status"], outcome["step"]) == ("exhausted", 3)
+    task = build_task(cfg)
+    assert not task.embedded
+    assert task.data == "MNIST"
+    assert len(task.evaluation_set.labels) == 40
+    # Two convolutions of 5x5 with 32 and 64 filters, 1,024 hidden units, ten classes.
+    weights = (25 + 1) * 32 + (25 * 32 + 1) * 64 + (7 * 7 * 64 + 1) * 1024 + (1024 + 1) * 10
+    assert sum(p.numel() for p in task.build_model().parameters()) == weights

@@ -119,8 +119,9 @@ def test_failure_is_recorded_with_its_error_and_tried_again(config, monkeypatch)
     cfg = config("noisy_quadratic/mini", "grid.budget={steps: 50, examples: 0}")
     with monkeypatch.context() as patch:
         patch.setattr("tasks.noisy_quadratic.NoisyQuadratic.evaluate", lambda self, model: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError) as failure:
             run(cfg)
+    assert failure.traceback  # held on to, as launchers do: the record's lock must be free all the same
     assert record_of(cfg).outcome == {
         "kind": "outcome",
         "status": "failed",
