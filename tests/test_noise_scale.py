@@ -86,8 +86,8 @@ def test_loss_scale_is_taken_out_of_both_norms():
 
 
 def test_half_precision_gradients_are_squared_in_float32():
-    gradient = torch.full((4096,), 300.0, dtype=torch.float16)  # 300^2 * 4096 is far above float16's 65,504
-    assert float(squared_norm([gradient])) == pytest.approx(300.0**2 * 4096)
+    gradient = torch.full((65_536,), 300.0, dtype=torch.float16)  # its norm, 76,800, is above float16's 65,504
+    assert float(squared_norm([gradient])) == pytest.approx(300.0**2 * 65_536)
     assert float(squared_norm([torch.full((4096,), 3.0, dtype=torch.bfloat16)])) == pytest.approx(9.0 * 4096)
 
 
