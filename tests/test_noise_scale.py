@@ -91,6 +91,13 @@ def test_half_precision_gradients_are_squared_in_float32():
     assert float(squared_norm([torch.full((4096,), 3.0, dtype=torch.bfloat16)])) == pytest.approx(9.0 * 4096)
 
 
+def test_norms_of_many_weights_are_exact_to_a_millionth():
+    gradient = torch.randn(5_000_000, generator=torch.Generator().manual_seed(0))
+    exact = float(gradient.double().square().sum())
+    assert float(squared_norm([gradient])) == pytest.approx(exact, rel=1e-6)
+    assert float(squared_norm(gradient.split(1_000_000))) == pytest.approx(exact, rel=1e-6)
+
+
 def test_measured_before_clipping():
     model, batch = network(), examples(16)
     noise_scale = NoiseScale(model, micro_batches=True)
