@@ -178,12 +178,7 @@ class Sweep:
         """
         identity = self.settings(trial).identity()
         path = self.folder / f"{run_name(identity)}.jsonl"
-        record = read_record(path) if path.exists() else None
-        if record and record.header["identity"] != identity:
-            raise RecordError(
-                f"{path} holds a run of another configuration under the same name. Move it away, or name another "
-                "folder with outputs=FOLDER."
-            )
+        record = read_record(path, identity) if path.exists() else None
         return record if record and is_complete(record.outcome, trial.limits) else None
 
     def run_round(self, trials: Sequence[Trial], known: Known) -> Known:

@@ -105,11 +105,14 @@ def complete_lines(path: Path) -> list[bytes]:
     return content.split(b"\n")[:-1]
 
 
-def read_record(path: Path) -> Record | None:
+def read_record(path: Path, identity: dict | None = None) -> Record | None:
     """The record in `path`; None where not even its header is complete.
 
+    Args:
+        identity: of the run that the record must be of; None takes any.
     Raises:
-        RecordError: if the file cannot be read, or a line that is not the torn last one is damaged.
+        RecordError: if the file cannot be read, a line that is not the torn last one is damaged, or it holds a run
+            of another identity.
     """
     entries = [_parse(path, number, line) for number, line in enumerate(complete_lines(path), 1)]
     if not entries:
@@ -117,6 +120,11 @@ def read_record(path: Path) -> Record | None:
     header, *rest = entries
     if header["kind"] != "header" or not isinstance(header.get("identity"), dict):
         raise RecordError(f"{path} does not begin with a header: it is no record of this suite. Move it away.")
+    if identity is not None and header["identity"] != identity:
+        raise RecordError(
+            f"{path} holds a run of another configuration under the same name. Move it away, or name another folder "
+            "with outputs=FOLDER."
+        )
     outcome = rest.pop() if rest and rest[-1]["kind"] == "outcome" else None
     if any(entry["kind"] != "evaluation" for entry in rest):
         raise RecordError(f"{path} has a header or an outcome in its middle. Delete the file to run it again.")
@@ -153,15 +161,10 @@ class RecordWriter:
                 f"Another process is writing {self.path}: two runs of one configuration at once. Wait for it to end."
             ) from error
         try:
-            self.existing = read_record(self.path)
+            self.existing = read_record(self.path, identity)
             if self.existing is None:
                 self.truncate(0)
                 self.append("header", identity=identity, **header)
-            elif self.existing.header["identity"] != identity:
-                raise RecordError(
-                    f"{self.path} holds a run of another configuration under the same name. Move it away, or name "
-                    "another folder with outputs=FOLDER."
-                )
         except BaseException:
             self.file.close()
             raise
