@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks.data.mnist import DIGITS, Images, ImageSplit, embedded_mnist, full_mnist
+from tasks.data.images import Images, ImageSplit
+from tasks.data.mnist import DIGITS, embedded_mnist, full_mnist
 from tasks.task import Batch, Sampler, Task, TaskError, random_generator, rank_share
 
 # Mean and standard deviation of the pixels of MNIST's training set.

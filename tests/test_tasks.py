@@ -10,7 +10,8 @@ import torch
 import conf
 from reproduce.run import run
 from reproduce.settings import build_task
-from tasks.data.mnist import Images, embedded_mnist
+from tasks.data.images import Images
+from tasks.data.mnist import embedded_mnist
 from tasks.mnist import MNIST, shift
 from tasks.noisy_quadratic import NoisyQuadratic
 from tasks.task import TaskError, check_goals, rank_share

@@ -2,31 +2,16 @@
 
 import gzip
 import importlib.util
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from tasks.data.images import Images, ImageSplit
 from tasks.task import TaskError, random_generator
 
 DIGITS = 10
-
-
-@dataclass(frozen=True)
-class Images:
-    """Images as uint8, shape (n, height, width), and their labels as int64, shape (n,)."""
-
-    pixels: Tensor
-    labels: Tensor
-
-
-@dataclass(frozen=True)
-class ImageSplit:
-    train: Images
-    test: Images
 
 
 @lru_cache(maxsize=1)
