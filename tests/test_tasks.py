@@ -12,7 +12,8 @@ from reproduce.run import run
 from reproduce.settings import build_task
 from tasks.data.images import Images
 from tasks.data.mnist import embedded_mnist
-from tasks.mnist import MNIST, shift
+from tasks.data.sources import crops
+from tasks.mnist import MNIST
 from tasks.noisy_quadratic import NoisyQuadratic
 from tasks.task import TaskError, check_goals, rank_share
 
@@ -75,12 +76,12 @@ def test_embedded_mnist_is_whole_balanced_and_split_without_overlap():
     assert mean[0, 14, 14] < 0.25 * mean[1, 14, 14]
 
 
-def test_shift_moves_images_by_whole_pixels_and_fills_with_black():
+def test_crops_move_images_by_whole_pixels_and_fills_with_black():
     image = torch.zeros(1, 5, 5, dtype=torch.uint8)
     image[0, 2, 2] = 9
     padded = torch.nn.functional.pad(image, [1] * 4)
     offsets = torch.tensor([[0, 0], [1, 1], [2, 1]])  # down-right by one, in place, up by one
-    moved = shift(padded, torch.zeros(3, dtype=torch.long), offsets, 5)
+    moved = crops(padded, torch.zeros(3, dtype=torch.long), offsets, 5)
     assert [tuple(torch.nonzero(m)[0].tolist()) for m in moved] == [(3, 3), (2, 2), (1, 2)]
     assert moved.sum(dim=(1, 2)).tolist() == [9, 9, 9]
 

