@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tasks.data.composite import Composites
+from tasks.data.image_folder import Crops, ImageFolders
 from tasks.data.images import Images, ImageSplit
 from tasks.task import TaskError, random_generator, rank_share
 
@@ -21,6 +22,7 @@ LabelledImages = tuple[Tensor, Tensor]
 """Images (n, 3, size, size) float in [0, 1], channels last, and labels (n,) int64."""
 
 EVALUATION_CHUNK = 500  # images that are evaluated at once
+STEPS_DECODED_AHEAD = 2  # of files, by other processes
 LOOK_AHEAD = 64  # images that are generated at once where batches are smaller: calls cost more than images there
 
 
@@ -199,3 +201,70 @@ class ImageSet(ImageSource):
         for chosen in torch.linspace(0, total - 1, min(count, total)).long().split(EVALUATION_CHUNK):
             part = channels_behind(Images(images.pixels[chosen], images.labels[chosen]), torch.device("cpu"))
             yield as_floats(part.pixels), part.labels
+
+
+class FolderStream(ImageStream):
+    """Draws with replacement from a tree of files, decoded by other processes while the device trains."""
+
+    def __init__(
+        self, name: str, folders: ImageFolders, seed: int, rank: int, world_size: int, device: torch.device
+    ) -> None:
+        self.folders, self.name = folders, name
+        self.seed, self.rank, self.world_size, self.device = seed, rank, world_size, device
+        self.decoding: dict[tuple[int, int], Crops] = {}
+        self.last_step = 0
+
+    def draw(self, step: int, images: int) -> LabelledImages:
+        ahead = STEPS_DECODED_AHEAD if step == self.last_step + 1 else 0
+        wanted = [(s, images) for s in range(step, step + 1 + ahead)]
+        self.decoding = {key: self.decoding.get(key) or self._submit(*key) for key in wanted}
+        self.last_step = step
+        pixels, labels = self.decoding.pop((step, images)).result()
+        return as_floats(pixels.to(self.device).permute(0, 2, 3, 1)), labels.to(self.device)
+
+    def _submit(self, step: int, images: int) -> Crops:
+        generator = random_generator(self.name, self.seed, step)
+        share = rank_share(images, self.rank, self.world_size)
+        indices = torch.randint(self.folders.train_count, (images,), generator=generator)[share]
+        seeds = torch.randint(1 << 62, (images,), generator=generator)[share]
+        return self.folders.submit("train", indices, seeds)
+
+
+class FolderImages(ImageSource):
+    """A tree of files. The split "test" is its folder val.
+
+    Args:
+        open_folders: reads the tree's names, in the process that needs it; raises TaskError where it is missing.
+        classes: that the network tells apart.
+    """
+
+    embedded = False
+
+    def __init__(self, name: str, open_folders: Callable[[], ImageFolders], classes: int) -> None:
+        self.name, self.open_folders, self.classes = name, open_folders, classes
+        self.kept: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
+
+    @cached_property
+    def folders(self) -> ImageFolders:
+        folders = self.open_folders()
+        if len(folders.classes) != self.classes:
+            raise TaskError(
+                f"task.data_dir has {len(folders.classes)} class folders, but task.classes is {self.classes}: set "
+                "task.classes, or name the right folder with task.data_dir=FOLDER."
+            )
+        return folders
+
+    def prepare(self) -> None:
+        self.folders  # noqa: B018 (looks for the files, and fails here if they are missing)
+
+    def stream(self, seed: int, rank: int, world_size: int, device: torch.device) -> ImageStream:
+        return FolderStream(self.name, self.folders, seed, rank, world_size, device)
+
+    def fixed(self, split: str, count: int) -> Iterator[LabelledImages]:
+        if (split, count) not in self.kept:  # decoded once: scores are taken a hundred times in a run
+            folder, total = ("train", self.folders.train_count) if split == "train" else ("val", self.folders.val_count)
+            chosen = torch.linspace(0, total - 1, min(count, total)).long()
+            self.kept[split, count] = self.folders.crops(folder, chosen)
+        pixels, labels = self.kept[split, count]
+        for part, answers in zip(pixels.split(EVALUATION_CHUNK), labels.split(EVALUATION_CHUNK), strict=True):
+            yield as_floats(part.permute(0, 2, 3, 1)), answers

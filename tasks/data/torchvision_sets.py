@@ -84,14 +84,16 @@ def _parts(files: _Files, folder: Path) -> ImageSplit:
                 damaged |= dict.fromkeys(names, error)
         if not damaged:
             return ImageSplit(*parts)
+    problems = []
     if damaged:
-        reason = _one_line(next(iter(damaged.values())))
-        one = len(damaged) == 1
-        raise _NotReadable(
+        one, reason = len(damaged) == 1, _one_line(next(iter(damaged.values())))
+        problems.append(
             f"{', '.join(damaged)} in {folder} {'is' if one else 'are'} damaged or of another kind ({reason}): "
             f"delete {'it' if one else 'them'}."
         )
-    raise _NotReadable(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing in {folder}.")
+    if missing:
+        problems.append(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing in {folder}.")
+    raise _NotReadable(" ".join(problems))
 
 
 def _load(files: _Files, data_dir: str, download: bool) -> ImageSplit:
@@ -102,14 +104,14 @@ def _load(files: _Files, data_dir: str, download: bool) -> ImageSplit:
     """
     root = Path(data_dir).expanduser().resolve()
     folder = root / files.subfolder
-    by_hand = f"put {', '.join((*files.train, *files.test))}{files.origin} into {folder}"
+    by_hand = f"put what is needed{files.origin} there by hand"
     try:
         return _parts(files, folder)
     except _NotReadable as error:
         found = f"{files.name} cannot be read: {error}"
         if not download:
             raise TaskError(
-                f"{found} By hand, {by_hand}; task.download=true lets torchvision fetch them; "
+                f"{found} Either {by_hand}, or have torchvision fetch it with task.download=true; "
                 "task.data_dir=FOLDER names another folder."
             ) from error
     try:
@@ -119,10 +121,10 @@ def _load(files: _Files, data_dir: str, download: bool) -> ImageSplit:
         if getattr(error, "errno", None) in UNWRITABLE:
             raise TaskError(
                 f"{files.name} cannot be written to {folder} ({_one_line(error)}): choose another folder with "
-                f"task.data_dir=FOLDER, or {by_hand} and leave task.download off."
+                f"task.data_dir=FOLDER, or leave task.download off and {by_hand}."
             ) from error
         raise TaskError(
-            f"{found} It cannot be downloaded either ({_one_line(error)}). Delete what is damaged and run again; "
+            f"{found} It cannot be downloaded either ({_one_line(error)}). Delete what is damaged and run again, or, "
             f"without a network, {by_hand} and leave task.download off."
         ) from error
 
