@@ -1,4 +1,5 @@
-"""make bench: time of a training step against a bare PyTorch loop, and of the noise scale's hook, as ratios.
+"""make bench: time of a training step against a bare PyTorch loop, of the noise scale's hook, and of making images
+beside training on them, as ratios.
 
 Both sides of a ratio take turns in one process, block by block, so that a machine that changes its speed changes
 both. What is printed is the median of the blocks' ratios with their quartiles, and goes to results/benchmarks.json.
@@ -25,17 +26,19 @@ from reproduce.run import commit, versions
 from reproduce.settings import build_task, settings_from_config
 from reproduce.trainer import Trainer
 
+TASK = "mnist/mini"  # the trainer and the hook are timed on it, since its steps are the shortest
 BATCH_SIZES = (16, 64, 256, 1024)
+GENERATED = ("svhn/mini", "svhn_autoencoder/mini", "svhn_vae/mini", "cifar10/mini", "imagenet/mini")
 BLOCK_SECONDS = 0.4  # long against the clock and short against changes of the machine's speed
 
 
-def run_config(batch_size: int, ranks: int) -> dict:
-    """The config of a run of mnist/mini, resolved."""
+def run_config(task: str, batch_size: int, ranks: int) -> dict:
+    """The config of a run of `task`, resolved."""
     with initialize_config_module("conf", version_base="1.3"):
         config = compose(
             "config",
             [
-                *("task=mnist/mini", "name=mnist/mini", f"trainer.ranks={ranks}"),
+                *(f"task={task}", f"name={task}", f"trainer.ranks={ranks}"),
                 *(f"run.batch_size={batch_size}", "run.learning_rate=0.01"),
             ],
         )
@@ -119,13 +122,39 @@ def measure(ranks: Ranks, configs: dict[int, dict], blocks: int) -> list[dict]:
     rows = []
     for batch_size, config in configs.items():
         silent = trainer_for(config, ranks, log_noise_scale=False)
-        about = {"batch_size": batch_size, "ranks": ranks.size}
+        about = {"task": TASK, "batch_size": batch_size, "ranks": ranks.size}
         pair = (trainer_step(silent), bare_step(silent, ranks))
         rows.append({"what": "trainer / bare loop", **about, **compare(*pair, blocks, ranks)})
         if ranks.size > 1:
             hooked = trainer_for(config, ranks, log_noise_scale=True)
             pair = (trainer_step(hooked), trainer_step(silent))
             rows.append({"what": "hook on / off", **about, **compare(*pair, blocks, ranks)})
+    return rows
+
+
+def drawing(trainer: Trainer) -> Callable[[], None]:
+    """Draws batches one after the other, as training does."""
+    sampler = trainer.task.sampler(1, 0, 1, trainer.ranks.device)
+    step = 0
+
+    def take() -> None:
+        nonlocal step
+        step += 1
+        sampler.draw(step, trainer.samples, trainer.model)
+
+    return take
+
+
+def measure_drawing(ranks: Ranks, blocks: int) -> list[dict]:
+    """The share of a training step that goes into making its images, at every batch size of each generated task."""
+    torch.set_num_threads(1)
+    rows = []
+    for task in GENERATED:
+        sizes = run_config(task, 64, 1)["grid"]["batch_sizes"]
+        for batch_size in sizes:
+            trainer = trainer_for(run_config(task, batch_size, 1), ranks, log_noise_scale=False)
+            times = compare(drawing(trainer), trainer_step(trainer), blocks, ranks)
+            rows.append({"what": "drawing / step", "task": task, "batch_size": batch_size, "ranks": 1, **times})
     return rows
 
 
@@ -136,17 +165,18 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = []
     for size in (1, 2):
-        configs = {batch_size: run_config(batch_size, size) for batch_size in BATCH_SIZES}
+        configs = {batch_size: run_config(TASK, batch_size, size) for batch_size in BATCH_SIZES}
         rows += run_on_ranks(measure, size, "cpu", configs, arguments.blocks)
-    print(f"{'what':<22}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
+    # Fewer blocks: there are many rows, and what they show is far from the limit of what blocks can tell.
+    rows += run_on_ranks(measure_drawing, 1, "cpu", max(3, arguments.blocks // 3))
+    print(f"{'what':<22}{'task':<24}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
     for row in rows:
         low, high = row["ratio_quartiles"]
         print(
-            f"{row['what']:<22}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
+            f"{row['what']:<22}{row['task']:<24}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
             f"{row['ratio']:>8.3f}   {low:.3f} to {high:.3f}"
         )
     summary = {
-        "task": "mnist/mini",
         "rows": rows,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": versions(),

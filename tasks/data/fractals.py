@@ -142,3 +142,9 @@ def fractals(classes: int, shapes_per_class: int, cue: float) -> Composites:
     shapes, labels = fractal_shapes(classes, shapes_per_class, generator)
     colours = F.normalize(torch.randn(classes, 3, generator=generator), dim=1) * cue
     return Composites(f"fractals {classes}", shapes, labels, LOOK, colours)
+
+
+if __name__ == "__main__":
+    from tasks.data.contact_sheet import sheet_from_command_line
+
+    sheet_from_command_line(fractals(classes=100, shapes_per_class=32, cue=0.6), "fractals")

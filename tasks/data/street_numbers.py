@@ -87,3 +87,9 @@ def strips() -> tuple[Tensor, Tensor]:
 def street_numbers() -> Composites:
     """Built once a process, in about a second."""
     return Composites("street numbers", *strips(), LOOK)
+
+
+if __name__ == "__main__":
+    from tasks.data.contact_sheet import sheet_from_command_line
+
+    sheet_from_command_line(street_numbers(), "street_numbers")
