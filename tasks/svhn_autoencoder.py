@@ -15,7 +15,7 @@ from tasks.task import Batch, Sampler, Task, TaskError, random_generator, rank_s
 VALUES = 3 * SIZE**2  # of an image
 
 
-class Images(Sampler):
+class ImagesAlone(Sampler):
     """Batch: images (n, 3, 32, 32) float in [0, 1]."""
 
     def __init__(self, stream: ImageStream) -> None:
@@ -128,7 +128,7 @@ class SVHNAutoencoder(Reconstruction):
         return model.to(memory_format=torch.channels_last)
 
     def sampler(self, seed: int, rank: int, world_size: int, device: torch.device) -> Sampler:
-        return Images(self.source.stream(seed, rank, world_size, device))
+        return ImagesAlone(self.source.stream(seed, rank, world_size, device))
 
     def as_batch(self, images: Tensor) -> Batch:
         return (images,)
