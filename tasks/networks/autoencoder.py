@@ -8,24 +8,23 @@ from torch import Tensor, nn
 class Encoder(nn.Module):
     """Three 4x4 convolutions of stride 2 and a hidden layer: images (n, 3, 32, 32) -> (n, outputs).
 
-    Channels are width, 2 width and 4 width; InfoGAN's are 64, 128 and 256. Where it has BatchNorm, ours has
-    GroupNorm of one group, so that images stay independent of each other and a batch may hold one.
+    Channels are width, 2 width and 4 width; InfoGAN's are 64, 128 and 256. Where it has BatchNorm, ours has nothing:
+    images stay independent of each other, and a batch may hold one. (With GroupNorm, many seeds at small batches
+    never left the stage where every image is reconstructed as the mean of all.)
     """
 
     def __init__(self, width: int, hidden: int, outputs: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 4, 2, padding=1)
         self.conv2 = nn.Conv2d(width, 2 * width, 4, 2, padding=1)
-        self.norm2 = nn.GroupNorm(1, 2 * width)
         self.conv3 = nn.Conv2d(2 * width, 4 * width, 4, 2, padding=1)
-        self.norm3 = nn.GroupNorm(1, 4 * width)
         self.hidden = nn.Linear(4 * width * 16, hidden)
         self.code = nn.Linear(hidden, outputs)
 
     def forward(self, images: Tensor) -> Tensor:
         x = F.leaky_relu(self.conv1(images), 0.1)
-        x = F.leaky_relu(self.norm2(self.conv2(x)), 0.1)
-        x = F.leaky_relu(self.norm3(self.conv3(x)), 0.1)
+        x = F.leaky_relu(self.conv2(x), 0.1)
+        x = F.leaky_relu(self.conv3(x), 0.1)
         return self.code(F.leaky_relu(self.hidden(x.flatten(1)), 0.1))
 
 
@@ -38,15 +37,13 @@ class Decoder(nn.Module):
     def __init__(self, width: int, codes: int) -> None:
         super().__init__()
         self.seed = nn.Linear(codes, 7 * width * 4)
-        self.norm0 = nn.GroupNorm(1, 7 * width)
         self.up1 = nn.ConvTranspose2d(7 * width, 4 * width, 4, 2, padding=1)
-        self.norm1 = nn.GroupNorm(1, 4 * width)
         self.up2 = nn.ConvTranspose2d(4 * width, 2 * width, 4, 2, padding=1)
         self.up3 = nn.ConvTranspose2d(2 * width, width, 4, 2, padding=1)
         self.up4 = nn.ConvTranspose2d(width, 3, 4, 2, padding=1)
 
     def forward(self, codes: Tensor) -> Tensor:
-        x = F.relu(self.norm0(self.seed(codes).view(len(codes), -1, 2, 2)))
-        x = F.relu(self.norm1(self.up1(x)))
+        x = F.relu(self.seed(codes).view(len(codes), -1, 2, 2))
+        x = F.relu(self.up1(x))
         x = F.relu(self.up3(F.relu(self.up2(x))))
         return (self.up4(x).tanh() + 1) / 2
