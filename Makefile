@@ -12,12 +12,16 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS))
+.PHONY: help setup test lint bench report clean $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
-	@for task in $(TASKS); do printf "  make %-28s sweep, fit and figures\n" "reproduce-$$task"; done
-	@for task in $(TASKS); do printf "  make %-28s the pruned search held against the plain grid\n" "pruning-$$task"; done
+	@printf '  make %-28s %s\n' \
+		'reproduce-<task>' 'sweep, fit and figures' \
+		'line-search-<task>' 'best steps at fixed weights of one run of that sweep (Fig. 5)' \
+		'pruning-<task>' 'the pruned search held against the plain grid'
+	@echo
+	@echo "  Tasks: $(TASKS)"
 	@echo
 	@echo "  reproduce-<task> takes SCALE=mini|paper SWEEP=quick|full|grid RANKS=n (ranks a run)"
 	@echo "  JOBS=n (runs at once, default: cores / RANKS) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
@@ -48,7 +52,11 @@ $(addprefix pruning-,$(TASKS)): pruning-%: $(VENV)/installed
 	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=grid 'sweep.spacings=[1]' $(LAUNCH) results=outputs/grid $(ARGS)
 	$(BIN)/python -m reproduce.pruning outputs/pruned/$*/$(SCALE) outputs/grid/$*/$(SCALE) results/$*/$(SCALE)/pruning.json
 
-reproduce-%:
+# Along one run: the sweep's best one near B_crit, unless ARGS names run.batch_size and run.learning_rate.
+$(addprefix line-search-,$(TASKS)): line-search-%: $(VENV)/installed
+	$(BIN)/python -m reproduce.line_search task=$*/$(SCALE) $(ARGS)
+
+reproduce-% pruning-% line-search-%:
 	@echo "error: there is no task $*. Tasks: $(TASKS)"; exit 2
 
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/

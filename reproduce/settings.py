@@ -104,6 +104,20 @@ class SweepSettings:
 
 
 @dataclass(frozen=True)
+class LineSearchSettings:
+    """What a line search measures; see conf/line_search/default.yaml. No part of a run, and so not of its identity."""
+
+    points: int = least(1)
+    batch_sizes: tuple[int, ...] | None = above(0)
+    blocks: int = least(2)
+    batches: int = least(1)
+    block_samples: int = least(1)
+    evaluation_samples: int = least(1)
+    probe_samples: int = least(1)
+    curvature_samples: int = least(1)
+
+
+@dataclass(frozen=True)
 class Settings:
     task: str
     scale: str

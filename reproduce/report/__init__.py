@@ -1,9 +1,10 @@
 """The report: figures and tables from the summaries of sweeps (python -m reproduce.report).
 
-Nothing here trains or needs torch: it reads results/<task>/<scale>/summary.json and curves.csv.
+Nothing here trains or needs torch: it reads results/<task>/<scale>/summary.json, curves.csv and line_search.json.
 """
 
 from reproduce.report.goal_tables import format_table
+from reproduce.report.line_search_tables import format_line_search
 from reproduce.report.write import write_report, write_task_report
 
-__all__ = ["format_table", "write_report", "write_task_report"]
+__all__ = ["format_line_search", "format_table", "write_report", "write_task_report"]

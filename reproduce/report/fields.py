@@ -37,6 +37,10 @@ class Fields:
             raise self._wrong(key, "a list of texts")
         return tuple(values)
 
+    def numbers(self, key: str) -> tuple[float, ...]:
+        entries = {f"{key}[{index}]": value for index, value in enumerate(self._list(key))}
+        return tuple(Fields(entries, self.where).number(name) for name in entries)
+
     def flag(self, key: str) -> bool:
         value = self.record.get(key)
         if not isinstance(value, bool):

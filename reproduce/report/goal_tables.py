@@ -50,12 +50,12 @@ def format_table(summary: Summary | Mapping) -> str:
     parts = [
         f"{summary.task}, {summary.scale} scale: goals in {summary.score}; batch sizes, examples and noise scales in"
         f" {summary.unit}s\ndata: {data_name(summary)}",
-        _aligned(GOALS_HEADER, goal_rows(summary)),
+        aligned(GOALS_HEADER, goal_rows(summary)),
         *(f"{goal_name(summary, goal)}: {goal.reason}" for goal in summary.goals if goal.reason),
-        _aligned(PUBLISHED_HEADER, published_rows(summary)),
+        aligned(PUBLISHED_HEADER, published_rows(summary)),
     ]
     if exact_rows(summary):
-        parts += ["closed form, and how far the measurement is from it", _aligned(EXACT_HEADER, exact_rows(summary))]
+        parts += ["closed form, and how far the measurement is from it", aligned(EXACT_HEADER, exact_rows(summary))]
     return "\n\n".join([*parts, *(f"note: {note}" for note in summary.notes)])
 
 
@@ -141,7 +141,8 @@ def _reached(goal: Goal) -> str:
     return f"{len(goal.reached)} of {len(goal.points)}" if goal.censored else f"{len(goal.points)}"
 
 
-def _aligned(header: Sequence[str], rows: Rows) -> str:
+def aligned(header: Sequence[str], rows: Rows) -> str:
+    """A table for the terminal."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [header, *rows]]
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]])

@@ -16,28 +16,33 @@ from reproduce.report.tradeoff_figures import GOAL_COLOURS, all_batch_sizes
 def learning_rate_figure(summary: Summary) -> Figure:
     with figure_style():
         figure, (ax,) = task_figure(summary, "Best learning rate")
-        colours = shades(GOAL_COLOURS, len(summary.goals))
-        for index, (goal, colour) in enumerate(zip(summary.goals, colours)):
-            # Rates come from a grid, so goals often share one: a small shift keeps all of them visible.
-            shift = 1.045 ** (index - (len(colours) - 1) / 2)
-            points = [point for point in goal.reached if point.learning_rate is not None]
-            ax.plot(
-                [point.batch_size * shift for point in points],
-                [point.learning_rate for point in points],
-                color=colour,
-                marker="o",
-                markersize=4,
-                linestyle="none",
-                label=goal_name(summary, goal),
-            )
-        if summary.learning_rate_fit and all_batch_sizes(summary):
-            _draw_fit(ax, summary, summary.learning_rate_fit)
-        batch_size_axis(ax, all_batch_sizes(summary))
-        log_axis(ax, "y")
-        ax.set_xlabel(f"batch size ({summary.unit}s)")
-        ax.set_ylabel(f"learning rate ({summary.optimizer})")
-        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+        draw_learning_rates(ax, summary)
     return figure
+
+
+def draw_learning_rates(ax: Axes, summary: Summary) -> None:
+    """The rate that reached each goal first at each batch size, with the fitted law."""
+    colours = shades(GOAL_COLOURS, len(summary.goals))
+    for index, (goal, colour) in enumerate(zip(summary.goals, colours)):
+        # Rates come from a grid, so goals often share one: a small shift keeps all of them visible.
+        shift = 1.045 ** (index - (len(colours) - 1) / 2)
+        points = [point for point in goal.reached if point.learning_rate is not None]
+        ax.plot(
+            [point.batch_size * shift for point in points],
+            [point.learning_rate for point in points],
+            color=colour,
+            marker="o",
+            markersize=4,
+            linestyle="none",
+            label=goal_name(summary, goal),
+        )
+    if summary.learning_rate_fit and all_batch_sizes(summary):
+        _draw_fit(ax, summary, summary.learning_rate_fit)
+    batch_size_axis(ax, all_batch_sizes(summary))
+    log_axis(ax, "y")
+    ax.set_xlabel(f"batch size ({summary.unit}s)")
+    ax.set_ylabel(f"learning rate ({summary.optimizer})")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
 def _draw_fit(ax: Axes, summary: Summary, fit: LearningRateFit) -> None:

@@ -51,6 +51,18 @@ def ratio_of_estimates(theirs: Estimate, ours: Estimate) -> Ratio | None:
     return Ratio(theirs.value / ours.value)
 
 
+def quotient_of_estimates(ours: Estimate, by: Estimate) -> Estimate:
+    """Ours / by with an interval from the far ends of both, which is wider than the noise of two sweeps asks for.
+
+    Bounds stay bounds; without a number or a bound on both sides there is nothing.
+    """
+
+    def divided(a: float | None, b: float | None) -> float | None:
+        return None if a is None or b is None else a / b
+
+    return Estimate(divided(ours.value, by.value), divided(ours.low, by.high), divided(ours.high, by.low))
+
+
 def log_r2(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Squared correlation of log x and log y; None for fewer than 3 pairs, or where one does not vary."""
     if len(xs) < 3:

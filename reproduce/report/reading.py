@@ -7,35 +7,51 @@ wrong is an error that names the file, the field and what to do.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from reproduce import published
 from reproduce.report.fields import FieldError, Fields
 from reproduce.report.summaries import (
+    BestStep,
     Estimate,
     Exact,
     Goal,
     LearningRateFit,
+    LineSearch,
     Point,
     PublishedValues,
+    SearchLaw,
+    SearchPoint,
     StartAndRun,
     Summary,
     Sweep,
 )
 
+Parsed = TypeVar("Parsed")
+
 
 class SummaryError(ValueError):
-    """A summary.json or curves.csv that cannot be reported. The message names the file and the remedy."""
+    """A summary, line search or curves.csv that cannot be reported. The message names the file and the remedy."""
 
 
 def load_summary(folder: Path) -> Summary:
     """Reads folder/summary.json. Raises FileNotFoundError or SummaryError."""
-    path = folder / "summary.json"
     remedy = f"run its sweep again to rewrite it, or delete {folder} to leave it out"
+    return _read(folder / "summary.json", parse_summary, remedy)
+
+
+def load_line_search(folder: Path) -> LineSearch | None:
+    """Reads folder/line_search.json; None where there is none. Raises SummaryError."""
+    path = folder / "line_search.json"
+    remedy = "run its line search again to rewrite it, or delete the file to leave it out"
+    return _read(path, parse_line_search, remedy) if path.exists() else None
+
+
+def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-        return parse_summary(record)
+        return parse(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -78,6 +94,57 @@ def parse_summary(record: object) -> Summary:
         sweep=_sweep(fields),
         notes=fields.texts("notes"),
         versions=_versions(fields.optional_fields("versions")),
+    )
+
+
+def parse_line_search(record: object) -> LineSearch:
+    """A LineSearch from the record of a line_search.json. Raises FieldError, which names the field."""
+    if not isinstance(record, Mapping):
+        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
+    fields = Fields(record)
+    run = fields.fields("run")
+    return LineSearch(
+        batch_size=run.positive("batch_size"),
+        learning_rate=run.positive("learning_rate"),
+        seed=run.number("seed"),
+        from_summary=run.flag("from_summary"),
+        points=tuple(_search_point(point) for point in fields.list_of_fields("points")),
+        not_reached=fields.numbers("not_reached"),
+        seconds=fields.optional_number("seconds"),
+        command=fields.optional_text("command"),
+        commit=fields.optional_text("commit"),
+    )
+
+
+def _search_point(fields: Fields) -> SearchPoint:
+    return SearchPoint(
+        goal=fields.number("goal"),
+        step=fields.positive("step"),
+        score=fields.number("score"),
+        drops=_search_law(fields.fields("drop_law"), "drop_max"),
+        learning_rates=_search_law(fields.fields("learning_rate_law"), "learning_rate_max"),
+        b_simple=_estimate(fields, "b_simple"),
+        b_noise_hessian=_estimate(fields, "b_noise_hessian"),
+        learning_rate_max_hessian=fields.optional_positive("learning_rate_max_hessian"),
+        best_steps=tuple(
+            BestStep(
+                batch_size=step.positive("batch_size"),
+                batches=step.number("batches"),
+                drop=_estimate(step, "drop"),
+                learning_rate=_estimate(step, "learning_rate"),
+            )
+            for step in fields.list_of_fields("batch_sizes")
+        ),
+    )
+
+
+def _search_law(fields: Fields, limit: str) -> SearchLaw:
+    return SearchLaw(
+        b_noise=_estimate(fields, "b_noise"),
+        limit=_estimate(fields, limit),
+        rms=fields.optional_number("rms"),
+        rms_noise=fields.optional_number("rms_noise"),
+        reason=fields.optional_text("reason"),
     )
 
 

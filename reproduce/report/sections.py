@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reproduce import published
-from reproduce.report.claims import CLAIMS, NOT_SHOWN, Claim
+from reproduce.report.claims import CLAIMS, Claim
 from reproduce.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
 from reproduce.report.formatting import data_name, estimate, log10_ratio, published_value, ratio
 from reproduce.report.overview_figures import r2_sentences
 from reproduce.report.ratios import ratio_of_estimates, ratio_to_published
 from reproduce.report.summaries import Estimate, StartAndRun, Summary
 from reproduce.report.task_section import task_section
+from reproduce.report.verdicts import NOT_SHOWN
 
 TITLE = "An Empirical Model of Large-Batch Training, measured"
 INTRODUCTION = (
@@ -96,11 +97,10 @@ def claims_section(summaries: Sequence[Summary]) -> list[Block]:
     """Each claim with the count of its verdicts, its rule, and below that every measurement."""
     overview = tuple((str(claim.number), claim.prediction, _verdicts(claim, summaries)) for claim in CLAIMS)
     measurements = tuple(
-        (str(claim.number), summary.task, summary.scale, finding.measurement, finding.verdict)
+        (str(claim.number), found.task, found.scale, found.finding.measurement, found.finding.verdict)
         for claim in CLAIMS
         if claim.judge
-        for summary in summaries
-        for finding in [claim.judge(summary)]
+        for found in claim.judge(summaries)
     )
     rules = tuple(f"Claim {claim.number}: {claim.rule}" for claim in CLAIMS)
     return [
@@ -156,11 +156,11 @@ def _scale(summary: Summary) -> str:
 
 def _verdicts(claim: Claim, summaries: Sequence[Summary]) -> str:
     """How often each verdict fell on the paper's tasks, for each scale."""
-    paper_tasks = [summary for summary in summaries if summary.published]
-    if claim.judge is None or not paper_tasks:
+    found = [found for found in claim.judge(summaries) if found.in_paper] if claim.judge else []
+    if not found:
         return NOT_SHOWN
-    counts = Counter((summary.scale, claim.judge(summary).verdict) for summary in paper_tasks)
-    scales = dict.fromkeys(summary.scale for summary in paper_tasks)
+    counts = Counter((it.scale, it.finding.verdict) for it in found)
+    scales = dict.fromkeys(it.scale for it in found)
     parts = (", ".join(f"{verdict} {n}" for (at, verdict), n in sorted(counts.items()) if at == s) for s in scales)
     return "; ".join(f"{scale}: {part}" for scale, part in zip(scales, parts))
 

@@ -103,6 +103,63 @@ class LearningRateFit:
 
 
 @dataclass(frozen=True)
+class BestStep:
+    """The step along batches of one size that lowers the loss most.
+
+    `drop` is only a bound, and `learning_rate` empty, where the drop cannot be told from 0 (censored).
+    """
+
+    batch_size: float
+    batches: int
+    drop: Estimate
+    learning_rate: Estimate
+
+
+@dataclass(frozen=True)
+class SearchLaw:
+    """limit / (1 + B_noise / B) through best steps (equations 2.6, 2.7).
+
+    rms is that of the logarithm, weighted as in the fit; rms_noise is what noise alone would exceed once in twenty.
+    """
+
+    b_noise: Estimate
+    limit: Estimate
+    rms: float | None
+    rms_noise: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class SearchPoint:
+    """One point of training: soon after a run reached `goal`. The last two are from products with the Hessian."""
+
+    goal: float
+    step: float
+    score: float
+    drops: SearchLaw
+    learning_rates: SearchLaw
+    b_simple: Estimate
+    b_noise_hessian: Estimate
+    learning_rate_max_hessian: float | None
+    best_steps: tuple[BestStep, ...]
+
+
+@dataclass(frozen=True)
+class LineSearch:
+    """The contents of line_search.json: best steps at fixed weights along one run (Fig. 5)."""
+
+    batch_size: float
+    learning_rate: float
+    seed: int
+    from_summary: bool
+    points: tuple[SearchPoint, ...]
+    not_reached: tuple[float, ...]
+    seconds: float | None
+    command: str
+    commit: str
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What the sweep cost, over all its runs; examples_full_grid is what a grid without pruning would have taken."""
 
@@ -154,6 +211,7 @@ class Summary:
     sweep: Sweep
     notes: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+    line_search: LineSearch | None = None  # in a file of its own, since it is a command of its own
 
     @property
     def title(self) -> str:

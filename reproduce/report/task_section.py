@@ -8,7 +8,15 @@ from pathlib import Path
 from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
 from reproduce.report.formatting import count, data_name, duration, goal_name, number, plural
 from reproduce.report.goal_tables import EXACT_HEADER, GOALS_HEADER, POINTS_HEADER, exact_rows, goal_rows, point_rows
-from reproduce.report.summaries import Summary, Sweep
+from reproduce.report.line_search_tables import (
+    BEST_STEPS_HEADER,
+    SEARCH_HEADER,
+    best_step_rows,
+    reasons,
+    run_name,
+    search_rows,
+)
+from reproduce.report.summaries import LineSearch, Summary, Sweep
 
 FIGURES = (
     (
@@ -39,6 +47,15 @@ FIGURES = (
 )
 
 
+FIG5_CAPTION = (
+    "Left: the learning rates that reached each goal in fewest steps. Right: how far the best step along batches of"
+    " one size lowers the loss at fixed weights, averaged over batches and relative to the fitted limit, with the law"
+    " 1 / (1 + B_noise / B) (equation 2.7); a colour is a point of training, shifted a little sideways. An arrow leaves"
+    " an upper bound, where the drop cannot be told from 0. The law passes 1/2 at its B_noise; a triangle marks the"
+    " B_noise that products with the Hessian give at the same weights."
+)
+
+
 def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:
     """`folder` is where the sweep's figures are, relative to the report, and `figures` the names of those."""
     title = summary.title if summary.title == summary.task else f"{summary.title} ({summary.task})"
@@ -62,9 +79,30 @@ def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> li
             blocks.append(Paragraph(f"{what}: not shown, there is no curves.csv that can be read."))
             continue
         blocks.append(Picture(folder / name, f"{what}: {summary.title}, {summary.scale} scale", caption))
+    if summary.line_search:
+        blocks += line_search_section(summary, summary.line_search, folder, figures)
     blocks.append(
         Table("Points: every goal at every batch size", POINTS_HEADER, tuple(point_rows(summary)), folded=True)
     )
+    return blocks
+
+
+def line_search_section(summary: Summary, search: LineSearch, folder: Path, figures: Collection[str]) -> list[Block]:
+    """Figure 5 and its tables, and how to make them again."""
+    origin = f", commit {search.commit}" if search.commit else ""
+    blocks: list[Block] = [
+        Paragraph(f"Line search at fixed weights of one run: {run_name(search)}{origin}."),
+    ]
+    if search.command:
+        blocks.append(Code(search.command))
+    if "fig5" in figures:
+        what = "Best learning rate and line search (Fig. 5)"
+        blocks.append(Picture(folder / "fig5", f"{what}: {summary.title}, {summary.scale} scale", FIG5_CAPTION))
+    caption = f"Line search: noise scales at weights of the run soon after it reached {summary.score}"
+    blocks.append(Table(caption, SEARCH_HEADER, tuple(search_rows(search))))
+    if reasons(search):
+        blocks.append(Bullets(tuple(reasons(search))))
+    blocks.append(Table("Line search: every batch size", BEST_STEPS_HEADER, tuple(best_step_rows(search)), folded=True))
     return blocks
 
 

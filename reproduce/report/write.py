@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reproduce import published
 from reproduce.report.curves_figure import curves_figure, load_curves
 from reproduce.report.html import render_html
 from reproduce.report.learning_rate_figure import learning_rate_figure
+from reproduce.report.line_search_figure import line_search_figure
 from reproduce.report.markdown import render_markdown
 from reproduce.report.noise_figure import noise_scale_figure
 from reproduce.report.overview_figures import fig4_figure, fig7_figure
-from reproduce.report.reading import SummaryError, load_summary
+from reproduce.report.reading import SummaryError, load_line_search, load_summary
 from reproduce.report.sections import build_report
 from reproduce.report.style import save_figure
 from reproduce.report.summaries import SCALES, Summary
@@ -47,9 +48,15 @@ def load_results(folder: Path, option: str = "--results") -> Results:
     summaries, problems = [], []
     for path in paths:
         try:
-            summaries.append((path.parent, load_summary(path.parent)))
+            summary = load_summary(path.parent)
         except SummaryError as error:
             problems.append(_below(str(error), folder))
+            continue
+        try:
+            summary = replace(summary, line_search=load_line_search(path.parent))
+        except SummaryError as error:
+            problems.append(_below(str(error), folder))
+        summaries.append((path.parent, summary))
     if not summaries:
         raise SummaryError("\n".join(problems))
     return Results(tuple(sorted(summaries, key=_report_order)), tuple(problems))
@@ -58,9 +65,10 @@ def load_results(folder: Path, option: str = "--results") -> Results:
 def write_task_report(folder: Path) -> list[Path]:
     """Writes the figures of one sweep beside its summary.json, as PNG and SVG, and returns their paths.
 
-    Without a curves.csv there is no figure of curves. Raises FileNotFoundError or SummaryError.
+    Without a curves.csv there is no figure of curves, without a line_search.json none of the line search. Raises
+    FileNotFoundError or SummaryError.
     """
-    return _write_task_figures(folder, load_summary(folder))
+    return _write_task_figures(folder, replace(load_summary(folder), line_search=load_line_search(folder)))
 
 
 def write_report(results: Path, compare: Path | None = None) -> list[Path]:
@@ -105,19 +113,23 @@ def _write_task_figures(folder: Path, summary: Summary) -> list[Path]:
         "noise_scale": noise_scale_figure(summary),
         "learning_rate": learning_rate_figure(summary),
     }
+    if summary.line_search:
+        figures["fig5"] = line_search_figure(summary, summary.line_search)
+    else:
+        _remove_figure(folder, "fig5")
     written = [path for name, figure in figures.items() for path in save_figure(figure, folder / name)]
     # Last, since it is the only one whose input can still be unreadable.
-    _remove_curves(folder)
+    _remove_figure(folder, "curves")
     curves = load_curves(folder, summary)
     if curves:
         written += save_figure(curves_figure(summary, curves), folder / "curves")
     return written
 
 
-def _remove_curves(folder: Path) -> None:
+def _remove_figure(folder: Path, name: str) -> None:
     """A figure from an earlier sweep must not stand beside this one's numbers."""
     for suffix in ("png", "svg"):
-        (folder / f"curves.{suffix}").unlink(missing_ok=True)
+        (folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
 
 def _figures_in(folder: Path) -> frozenset[str]:

@@ -160,6 +160,53 @@ def bounded_record() -> dict:
     return record
 
 
+def line_search_record(b_noise: tuple[float, ...] = (20, 110), *, hessian: float = 1.2, **changes: object) -> dict:
+    """The record of a line_search.json whose steps lie on the law, at one goal for each B_noise.
+
+    hessian: B_noise from the Hessian over the fitted one.
+    """
+    points = []
+    for index, noise in enumerate(b_noise):
+        law = with_interval("b_noise", noise, 0.15) | {"rms": 0.05, "rms_noise": 0.1, "reason": ""}
+        entry = {
+            "goal": GOALS[2 * index],
+            "step": 30.0 * (index + 1),
+            "score": GOALS[2 * index] * 0.98,
+            "drop_law": law | with_interval("drop_max", 0.2),
+            "learning_rate_law": law | with_interval("learning_rate_max", 0.3),
+            **with_interval("b_noise_hessian", hessian * noise, 0.3),
+            "learning_rate_max_hessian": 0.28,
+            **with_interval("b_simple", 3 * noise),
+            "batch_sizes": [
+                {"batch_size": size, "batches": 96, "measured": True}
+                | with_interval("drop", 0.2 / (1 + noise / size), 0.2)
+                | with_interval("learning_rate", 0.3 / (1 + noise / size), 0.1)
+                for size in BATCH_SIZES
+            ],
+        }
+        points.append(entry)
+    run = {"batch_size": 64, "learning_rate": 0.13, "seed": 0, "from_summary": True}
+    record = {"run": run, "points": points, "not_reached": [], "seconds": 120, "commit": "4567def"}
+    return record | {"command": "python -m reproduce.line_search task=mnist/mini"} | changes
+
+
+def bounded_line_search() -> dict:
+    """One with a censored batch size, a point without a fit, and a goal that was not reached."""
+    record = line_search_record(not_reached=[0.04])
+    first, second = record["points"]
+    nothing = dict.fromkeys(("learning_rate", "learning_rate_low", "learning_rate_high"))
+    first["batch_sizes"][0] |= {"measured": False, "drop": None, "drop_low": None, "drop_high": 0.004} | nothing
+    reason = "all batch sizes lie below B_noise"
+    none = {"b_noise": None, "b_noise_low": 300.0, "b_noise_high": None, "reason": reason}
+    second["drop_law"] |= none | dict.fromkeys(("drop_max", "drop_max_low", "drop_max_high"))
+    second |= {"b_noise_hessian": None, "b_noise_hessian_low": 200.0, "b_noise_hessian_high": None}
+    return record
+
+
+def write_line_search(folder: Path, record: dict) -> None:
+    (folder / "line_search.json").write_text(json.dumps(record), encoding="utf-8")
+
+
 def atari_record(game: str, b_crit: float, b_simple: float) -> dict:
     """A sweep whose score grows, in frames, at large batch sizes."""
     return sweep_record(

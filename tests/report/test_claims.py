@@ -1,24 +1,28 @@
 """The rules for verdicts, at their thresholds, and what a sweep's record makes of them."""
 
 import math
+from dataclasses import replace
 
 import pytest
-from synthetic import bounded_record, quadratic_record, sweep_record
+from synthetic import bounded_line_search, bounded_record, line_search_record, quadratic_record, sweep_record
 
-from reproduce.report.claims import (
-    CLAIMS,
+from reproduce.report.claims import CLAIMS
+from reproduce.report.reading import parse_line_search, parse_summary
+from reproduce.report.summaries import Estimate
+from reproduce.report.verdicts import (
     CONTRADICTS,
     HOLDS,
     HOLDS_LOOSELY,
     NOT_SHOWN,
+    LawCheck,
+    below_verdict,
     fit_verdict,
     growth_verdict,
     learning_rate_verdict,
+    line_search_verdict,
     noise_ratio_verdict,
     prediction_verdict,
 )
-from reproduce.report.reading import parse_summary
-from reproduce.report.summaries import Estimate
 
 
 def around(value: float, factor: float = 1.1) -> Estimate:
@@ -108,13 +112,122 @@ def test_claim_7_learning_rate(rms, alpha, verdict):
     assert learning_rate_verdict(rms, alpha, (0.75, 1.25)) == verdict
 
 
-def findings(record: dict) -> dict[int, list]:
-    summary = parse_summary(record)
+@pytest.mark.parametrize(
+    ("checks", "verdict"),
+    [
+        ([], NOT_SHOWN),
+        ([LawCheck(0.1, 0.2, 2.0), LawCheck(0.199, 0.1, 0.5)], HOLDS),
+        ([LawCheck(0.1, 0.2, 2.01)], HOLDS_LOOSELY),
+        ([LawCheck(0.1, 0.2, 0.49)], HOLDS_LOOSELY),
+        ([LawCheck(0.1, 0.2, 10.1)], CONTRADICTS),
+        ([LawCheck(0.1, 0.2, 0.09)], CONTRADICTS),
+        ([LawCheck(0.2, 0.19, 1.0)], CONTRADICTS),
+        ([LawCheck(0.2, None, 1.0)], CONTRADICTS),
+        ([LawCheck(0.2, 0.2, 1.0)], NOT_SHOWN),  # no further off than noise would be
+        ([LawCheck(0.2, 0.2, 30.0), LawCheck(0.1, 0.2, 1.0)], HOLDS),
+        ([LawCheck(0.3, 0.1, 1.0), LawCheck(0.1, 0.2, 1.0), LawCheck(0.1, 0.2, 1.0)], HOLDS_LOOSELY),
+        ([LawCheck(0.1, 0.2, None)], NOT_SHOWN),  # nothing to hold the fitted B_noise against
+    ],
+)
+def test_claim_1_laws_of_the_line_search(checks, verdict):
+    assert line_search_verdict(checks) == verdict
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (around(10), around(12.2), HOLDS),
+        (around(10), around(12), NOT_SHOWN),
+        (around(12.2), around(10), CONTRADICTS),
+        (around(12), around(10), NOT_SHOWN),
+        (Estimate(high=9.0), around(10), HOLDS),
+        (Estimate(low=9.0), around(10), NOT_SHOWN),
+        (around(10), Estimate(low=12.0), HOLDS),
+        (Estimate(low=12.0), around(10), CONTRADICTS),
+        (Estimate(10.0), Estimate(100.0), NOT_SHOWN),  # without intervals nothing is significant
+        (Estimate(), around(10), NOT_SHOWN),
+    ],
+)
+def test_claim_8_one_below_the_other(lower, upper, verdict):
+    assert below_verdict(lower, upper) == verdict
+
+
+def findings(*records: dict, line_search: dict | None = None) -> dict[int, list]:
+    """The findings for each claim; `line_search` goes with all records."""
+    search = parse_line_search(line_search) if line_search else None
+    summaries = [replace(parse_summary(record), line_search=search) for record in records]
     result: dict[int, list] = {}
     for claim in CLAIMS:
         if claim.judge:
-            result.setdefault(claim.number, []).append(claim.judge(summary))
+            result.setdefault(claim.number, []).extend(it.finding for it in claim.judge(summaries))
     return result
+
+
+def judged(number: int, *records: dict) -> list[tuple[str, str, str, str]]:
+    summaries = [parse_summary(record) for record in records]
+    judges = [claim.judge for claim in CLAIMS if claim.number == number and claim.judge]
+    judgements = [it for judge in judges for it in judge(summaries)]
+    return [(it.task, it.scale, it.finding.measurement, it.finding.verdict) for it in judgements]
+
+
+def test_claim_1_is_judged_from_the_line_search():
+    (finding,) = findings(sweep_record(), line_search=line_search_record())[1]
+    assert finding.verdict == HOLDS
+    assert "worst 0.05" in finding.measurement
+    assert "0.833 to 0.833" in finding.measurement  # 1 / 1.2
+    assert findings(sweep_record())[1][0].verdict == NOT_SHOWN
+    far = line_search_record(hessian=3)
+    assert findings(sweep_record(), line_search=far)[1][0].verdict == HOLDS_LOOSELY
+
+
+def test_claim_1_counts_what_noise_drowned():
+    drowned = line_search_record()
+    for point in drowned["points"]:
+        point["drop_law"] |= {"rms": 0.4, "rms_noise": 0.5}
+    (finding,) = findings(sweep_record(), line_search=drowned)[1]
+    assert (finding.verdict, "2 of 4 laws drowned in noise" in finding.measurement) == (HOLDS, True)
+    wrong = line_search_record()
+    for point in wrong["points"]:
+        point["drop_law"] |= {"rms": 0.5, "rms_noise": 0.1}
+        point["learning_rate_law"] |= {"rms": 0.5, "rms_noise": 0.1}
+    assert findings(sweep_record(), line_search=wrong)[1][0].verdict == CONTRADICTS
+
+
+def test_claim_1_uses_the_points_with_a_number():
+    (finding,) = findings(sweep_record(), line_search=bounded_line_search())[1]
+    assert (finding.verdict, "0.833 to 0.833" in finding.measurement) == (HOLDS, True)
+
+
+def test_claim_8_sets_each_generative_model_beside_the_classifier_of_its_scale():
+    svhn = sweep_record("svhn", b_crit=(50, 400), b_simple_run=3_000)
+    autoencoder = sweep_record("svhn_autoencoder", b_crit=(5, 40), b_simple_run=30)
+    vae = sweep_record("svhn_vae", b_crit=(50, 420), b_simple_run=4_000)
+    paper = sweep_record("svhn", "paper", b_crit=(50, 1), b_simple_run=1)  # of another scale: never beside
+    found = judged(8, autoencoder, svhn, vae, paper)
+    assert [(task, scale, verdict) for task, scale, _, verdict in found] == [
+        ("svhn_autoencoder / svhn", "mini", HOLDS),
+        ("svhn_autoencoder / svhn", "mini", HOLDS),
+        ("svhn_vae / svhn", "mini", CONTRADICTS),
+        ("svhn_vae / svhn", "mini", NOT_SHOWN),
+        *[("svhn_autoencoder / svhn", "paper", NOT_SHOWN)] * 2,
+        *[("svhn_vae / svhn", "paper", NOT_SHOWN)] * 2,
+    ]
+    measurements = [measurement for _, _, measurement, _ in found]
+    assert measurements[:5] == [
+        "B_simple 30 [27.3, 33] against 3,000 [2,730, 3,300]: ratio 0.01 [0.00826, 0.0121]",
+        "B_crit 40 [36.4, 44] against 400 [364, 440]: ratio 0.1 [0.0826, 0.121]",
+        "B_simple 4,000 [3,640, 4,400] against 3,000 [2,730, 3,300]: ratio 1.33 [1.1, 1.61]",
+        "B_crit 420 [382, 462] against 400 [364, 440]: ratio 1.05 [0.868, 1.27]",
+        "B_simple not measured against 1 [0.909, 1.1]",
+    ]
+
+
+def test_claim_8_says_nothing_without_its_tasks_and_takes_bounds_for_what_they_are():
+    assert judged(8, sweep_record(), quadratic_record()) == []
+    autoencoder = sweep_record("svhn_autoencoder", b_crit=(5, 40), b_simple_run=30)
+    simple, crit, *_ = judged(8, autoencoder, bounded_record())  # its B_crit is at least 300
+    assert (simple[3], crit[3]) == (HOLDS, HOLDS)
+    assert "against at least 300: ratio at most 0.147" in crit[2]
 
 
 def test_a_sweep_is_judged_on_its_own_numbers():

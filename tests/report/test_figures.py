@@ -3,14 +3,25 @@
 import matplotlib
 import numpy as np
 import pytest
-from synthetic import BATCH_SIZES, GOALS, bounded_record, curve_rows, quadratic_record, sweep_record, write_sweep
+from synthetic import (
+    BATCH_SIZES,
+    GOALS,
+    bounded_line_search,
+    bounded_record,
+    curve_rows,
+    line_search_record,
+    quadratic_record,
+    sweep_record,
+    write_sweep,
+)
 
 from reproduce.report.curves_figure import curves_figure, load_curves
 from reproduce.report.laws import fitted_learning_rate, learning_rate_rms
 from reproduce.report.learning_rate_figure import learning_rate_figure
+from reproduce.report.line_search_figure import SIDEWAYS, line_search_figure
 from reproduce.report.noise_figure import noise_scale_figure
 from reproduce.report.overview_figures import fig4_figure, fig7_figure, measured_r2, r2_sentences
-from reproduce.report.reading import SummaryError, parse_summary
+from reproduce.report.reading import SummaryError, parse_line_search, parse_summary
 from reproduce.report.style import figure_style, save_figure
 from reproduce.report.tradeoff_figures import pareto_figure, tradeoff_figure
 
@@ -230,6 +241,62 @@ def test_fig7_is_the_two_panels_side_by_side():
     left, right = fig7_figure(parse_summary(sweep_record())).axes
     assert left.get_xlabel() == "optimiser steps"
     assert right.xaxis_inverted()
+
+
+def fig5(search: dict, **changes: object):
+    """The axes of Fig. 5, left and right."""
+    return line_search_figure(parse_summary(sweep_record(**changes)), parse_line_search(search)).axes
+
+
+def test_fig5_has_learning_rates_left():
+    left, _ = fig5(line_search_record())
+    summary = parse_summary(sweep_record())
+    (alone,) = learning_rate_figure(summary).axes
+    assert [line.tolist() for line in drawn(left)] == [line.tolist() for line in drawn(alone)]
+
+
+def test_fig5_draws_drops_relative_to_their_limit_on_the_law():
+    _, right = fig5(line_search_record((20, 110)))
+    assert (right.get_xscale(), right.get_yscale()) == ("log", "log")
+    for shift, b_noise in ((SIDEWAYS**-0.5, 20), (SIDEWAYS**0.5, 110)):
+        for size in BATCH_SIZES:
+            assert has_point(right, size * shift, 1 / (1 + b_noise / size))
+        assert has_point(right, 1.2 * b_noise, 0.5)  # that of the Hessian
+    laws = [points for points in drawn(right) if len(points) > 50]
+    for law, b_noise in zip(laws, (20, 110), strict=True):
+        np.testing.assert_allclose(law[:, 1], 1 / (1 + b_noise / law[:, 0]))
+    labels = [text.get_text() for text in right.get_legend().get_texts()]
+    assert labels[0] == "train error 0.5: $B_{noise}$ 20"
+    for collection, b_noise in zip(right.collections, (20, 110), strict=True):
+        for segment, size in zip(collection.get_segments(), BATCH_SIZES, strict=True):
+            law = 1 / (1 + b_noise / size)
+            np.testing.assert_allclose(segment[:, 1], [law / 1.2, law * 1.2])
+    low, high = right.get_ylim()
+    assert low < 1 / (1 + 110) / 1.2  # intervals are inside
+    assert high > 1.2 / (1 + 20 / BATCH_SIZES[-1])
+
+
+def test_fig5_colours_tell_points_apart():
+    _, right = fig5(line_search_record((20, 60, 110)))
+    laws = [line.get_color() for line in right.get_lines() if len(line.get_xdata()) > 50]
+    assert len(set(laws)) == 3
+
+
+def test_fig5_shows_what_is_censored_and_what_was_not_fitted():
+    _, right = fig5(bounded_line_search())
+    ((x, y),) = arrows(right)
+    assert x == pytest.approx(BATCH_SIZES[0] * SIDEWAYS**-0.5)
+    assert y < 0.004 / 0.2
+    assert len([points for points in drawn(right) if len(points) > 50]) == 1
+    assert "train error 0.2: law not fitted" in {text.get_text() for text in right.get_legend().get_texts()}
+
+
+def test_fig5_can_be_drawn_with_nothing_in_it(tmp_path):
+    nothing = line_search_record(())
+    save_figure(line_search_figure(parse_summary(sweep_record()), parse_line_search(nothing)), tmp_path / "empty")
+    unfitted = bounded_line_search()
+    del unfitted["points"][0]
+    save_figure(line_search_figure(parse_summary(bounded_record()), parse_line_search(unfitted)), tmp_path / "none")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from synthetic import bounded_record, sweep_record, write_sweep
+from synthetic import bounded_record, line_search_record, sweep_record, write_line_search, write_sweep
 
 from reproduce.report.fields import FieldError
-from reproduce.report.reading import SummaryError, load_summary, parse_summary
+from reproduce.report.reading import SummaryError, load_line_search, load_summary, parse_line_search, parse_summary
 from reproduce.report.summaries import Estimate
 
 
@@ -98,3 +98,45 @@ def test_bytes_that_are_not_text(tmp_path):
     (folder / "summary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SummaryError, match=r"summary\.json"):
         load_summary(folder)
+
+
+def test_a_line_search_becomes_values(tmp_path):
+    folder = write_sweep(tmp_path, sweep_record(), curves=False)
+    assert load_line_search(folder) is None
+    write_line_search(folder, line_search_record((20, 110)))
+    search = load_line_search(folder)
+    assert (search.batch_size, search.seed, search.from_summary) == (64, 0, True)
+    point = search.points[1]
+    assert point.drops.b_noise == Estimate(110, 110 / 1.15, 110 * 1.15)
+    assert point.drops.limit.value == 0.2
+    assert point.learning_rates.limit.value == 0.3
+    assert (point.drops.rms, point.drops.rms_noise) == (0.05, 0.1)
+    assert point.best_steps[3].drop.value == pytest.approx(0.2 / (1 + 110 / 8))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("run",), None, r"run is missing"),
+        (("run", "batch_size"), 0, r"run\.batch_size should be above 0"),
+        (("run", "from_summary"), 1, r"run\.from_summary should be true or false"),
+        (("not_reached",), [0.1, "x"], r"not_reached\[1\] should be a finite number"),
+        (("points", 1, "drop_law"), None, r"points\[1\]\.drop_law is missing"),
+        (("points", 1, "drop_law", "b_noise"), -1, r"points\[1\]\.drop_law\.b_noise should be above 0"),
+        (("points", 0, "batch_sizes", 2, "batches"), None, r"points\[0\]\.batch_sizes\[2\]\.batches is missing"),
+    ],
+)
+def test_a_wrong_field_of_a_line_search_is_named(place, value, message):
+    record = line_search_record()
+    target = record
+    for key in place[:-1]:
+        target = target[key]
+    target[place[-1]] = value
+    with pytest.raises(FieldError, match=message):
+        parse_line_search(record)
+
+
+def test_a_torn_line_search_is_named_with_the_remedy(tmp_path):
+    (tmp_path / "line_search.json").write_text("{")
+    with pytest.raises(SummaryError, match=r"line_search\.json: not complete JSON .*run its line search again"):
+        load_line_search(tmp_path)

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from synthetic import atari_record, bounded_record, quadratic_record, sweep_record, write_sweep
+from synthetic import (
+    atari_record,
+    bounded_record,
+    line_search_record,
+    quadratic_record,
+    sweep_record,
+    write_line_search,
+    write_sweep,
+)
 
 from reproduce.report import write_report, write_task_report
 from reproduce.report.__main__ import main
@@ -162,6 +170,55 @@ def test_curves_of_an_earlier_sweep_do_not_stay(tmp_path):
     (folder / "curves.png").write_bytes(b"of an earlier sweep")
     write_task_report(folder)
     assert not (folder / "curves.png").exists()
+
+
+def test_a_line_search_has_its_figure_and_tables(tmp_path):
+    results = tmp_path / "results"
+    folder = write_sweep(results, sweep_record(batch_sizes=(1, 8, 64)), curves=False)
+    write_line_search(folder, line_search_record())
+    assert {folder / "fig5.png", folder / "fig5.svg"} <= set(write_task_report(folder))
+    write_report(results)
+    text, page = (results / "report.md").read_text(), (results / "report.html").read_text()
+    assert "(mnist/mini/fig5.png)" in text
+    assert "batch size 64, learning rate 0.13, seed 0 (from the sweep's summary), commit 4567def" in text
+    assert "python -m reproduce.line_search task=mnist/mini" in text
+    assert "| 0.2 | 60 | 110 [95.7, 126] | 110 [95.7, 126] | 132 [102, 172] | 0.833 | 330 [300, 363] |" in text
+    assert (
+        "| 1 | The best step's improvement and its learning rate follow 1 / (1 + B_noise / B). | mini: holds 1 |"
+        in text
+    )
+    assert page.count("<svg") == 1 + 4
+    (folder / "line_search.json").unlink()
+    write_report(results)
+    assert not (folder / "fig5.png").exists()
+    assert "fig5" not in (results / "report.md").read_text()
+
+
+def test_a_bad_line_search_leaves_the_rest_of_the_task(tmp_path, capsys):
+    folder = write_sweep(tmp_path, sweep_record(), curves=False)
+    (folder / "line_search.json").write_text('{"run": 3}')
+    (folder / "fig5.png").write_bytes(b"of an earlier search")
+    write_report(tmp_path)
+    assert "warning: mnist/mini/line_search.json: run should be an object" in capsys.readouterr().err
+    assert "75 [68.2, 82.5]" in (tmp_path / "report.md").read_text()
+    assert not (folder / "fig5.png").exists()
+    with pytest.raises(SummaryError, match=r"line_search\.json"):
+        write_task_report(folder)
+
+
+def test_claims_over_several_sweeps_are_in_the_report(tmp_path):
+    for record in (
+        sweep_record("svhn", b_crit=(50, 400), b_simple_run=3_000),
+        sweep_record("svhn_vae", b_crit=(5, 40), b_simple_run=30),
+    ):
+        write_sweep(tmp_path, record, curves=False)
+    write_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert (
+        "| 8 | svhn_vae / svhn | mini | B_crit 40 [36.4, 44] against 400 [364, 440]: ratio 0.1 [0.0826, 0.121] |"
+        in text
+    )
+    assert "on the same data. | mini: holds 2, not shown 2 |" in text
 
 
 def test_a_bad_summary_is_left_out_with_a_warning(tmp_path, capsys):
