@@ -41,9 +41,7 @@ CASES = {
     "svhn_vae": Case(16, 3e-5),
     "cifar10": Case(64, 0.01, group=32, overrides=("task.blocks=1",)),
     # ResNet-50 itself, on images that a CPU takes in seconds; bfloat16 would hide differences between ranks.
-    "imagenet": Case(
-        4, 0.003, (3, 64, 64), 2, ("task.image_size=64", "task.group=2", "trainer.precision=float32")
-    ),
+    "imagenet": Case(4, 0.003, (3, 64, 64), 2, ("task.image_size=64", "task.group=2", "trainer.precision=float32")),
 }
 NAMES = list(CASES)
 
@@ -173,7 +171,9 @@ def test_two_ranks_train_the_weights_of_one(trained, name):
     together = torch.tensor(trained[2][name]["weights"])
     moved = (alone - start).norm()
     assert moved > 1e-3 * start.norm()
-    print(name, moved/start.norm(), (together - alone).norm() / moved, trained[1][name]["cpu"], trained[2][name]["cpu"])
+    print(
+        name, moved / start.norm(), (together - alone).norm() / moved, trained[1][name]["cpu"], trained[2][name]["cpu"]
+    )
     assert (together - alone).norm() < 1e-2 * moved
 
 
