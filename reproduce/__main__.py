@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import hydra
@@ -54,8 +55,8 @@ def hydra_error_text(error: HydraException) -> str:
     return f"{error}\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else str(error)
 
 
-def command() -> None:
-    """`main`, with what Hydra finds wrong told in one message too. HYDRA_FULL_ERROR=1 shows the traceback instead."""
+def command(main: Callable[[], None]) -> None:
+    """A Hydra `main`, with what Hydra finds wrong told in one message too. HYDRA_FULL_ERROR=1 shows the traceback."""
     if os.environ.get("HYDRA_FULL_ERROR") == "1":
         main()
         return
@@ -64,9 +65,9 @@ def command() -> None:
         main()
     except HydraException as error:
         sys.exit(f"error: {hydra_error_text(error)}")
-    except USER_ERRORS as error:  # from another of Hydra's sweepers
+    except USER_ERRORS as error:  # raised before main, by a resolver of the config, or by another of Hydra's sweepers
         sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":
-    command()
+    command(main)

@@ -18,10 +18,9 @@ from pathlib import Path
 import hydra
 import numpy as np
 import torch
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from reproduce.__main__ import hydra_error_text
+from reproduce.__main__ import command
 from reproduce.chosen_run import with_run
 from reproduce.distributed import device_for, launched_from_outside
 from reproduce.driver import check_writable, relative
@@ -34,7 +33,7 @@ from reproduce.records import RecordWriter, complete_lines
 from reproduce.report import format_line_search, write_task_report
 from reproduce.report.reading import SummaryError
 from reproduce.results import write_json
-from reproduce.run import USER_ERRORS, commit, failure_text, versions
+from reproduce.run import commit, failure_text, versions
 from reproduce.settings import (
     ConfigError,
     LineSearchSettings,
@@ -255,21 +254,11 @@ def main(config: DictConfig) -> None:
     print("\nWritten:", *(f"  {relative(path)}" for path in written), sep="\n")
 
 
-def command() -> None:
-    """`main`, with what Hydra finds wrong told in one message too. HYDRA_FULL_ERROR=1 shows the traceback instead."""
+def from_command_line() -> None:
     if {"-m", "--multirun"} & set(sys.argv[1:]):
         sys.exit("error: a line search is held in one run: leave out -m.")
-    if os.environ.get("HYDRA_FULL_ERROR") == "1":
-        main()
-        return
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands on its errors instead of printing them
-    try:
-        main()
-    except HydraException as error:
-        sys.exit(f"error: {hydra_error_text(error)}")
-    except USER_ERRORS as error:  # raised before main, by a resolver of the config
-        sys.exit(f"error: {error}")
+    command(main)
 
 
 if __name__ == "__main__":
-    command()
+    from_command_line()

@@ -12,7 +12,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
-from reproduce.__main__ import command
+from reproduce.__main__ import command, main
 from reproduce.records import read_record
 
 SUITE = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def reproduce(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> 
         capfd.readouterr()
         code = 0
         try:
-            command()
+            command(main)
         except SystemExit as end:
             code = 1 if isinstance(end.code, str) else end.code
             if isinstance(end.code, str):

@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from reproduce import points_of_training
 from reproduce.chosen_run import best_of_summary
-from reproduce.line_search import command, sample_counts
+from reproduce.line_search import from_command_line, sample_counts
 from reproduce.loss_drop import FixedWeights
 from reproduce.points_of_training import spread_goals
 from reproduce.settings import ConfigError, LineSearchSettings, build_task, settings_from_config
@@ -42,7 +42,7 @@ def line_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
         capfd.readouterr()
         code, text = 0, ""
         try:
-            command()
+            from_command_line()
         except SystemExit as end:
             code, text = (1, end.code) if isinstance(end.code, str) else (end.code, "")
         out, err = capfd.readouterr()
@@ -187,7 +187,7 @@ def test_a_summary_that_says_too_little_is_named(tmp_path, text):
     [
         ([], ["There is no results/noisy_quadratic/mini/summary.json", "make reproduce-", "run.learning_rate="]),
         (["run.batch_size=8"], ["run.learning_rate is missing", "or neither"]),
-        ([*RUN, "-m"], ["leave out -m"]),
+        (["-m"], ["held in one run", "leave out -m"]),
         ([*RUN, "trainer.ranks=2"], ["one process", "trainer.ranks=1"]),
         ([*RUN, "line_search.blocks=1"], ["line_search.blocks must be a whole number of at least 2, got 1"]),
         ([*RUN, "line_search.batch_sizes=[]"], ["line_search.batch_sizes must not be empty"]),
