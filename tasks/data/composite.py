@@ -26,8 +26,8 @@ class Look:
 
     Attributes:
         size: pixels a side. scale: by which shapes shrink (below 1 they fill more of the image).
-        stretch: of width against height, as ln, either way. angle: in radians, either way. shear: a slope, either way.
-        shift: in half images, either way. flip: mirror half of the images.
+        stretch: ln of the factor of the width, and of 1 / that of the height, either way. angle: in radians, either
+        way. shear: a slope, either way. shift: of the view, in half images, either way. flip: mirror half of them.
         grey: of the background. tint: width of the colour casts of background and shape. contrast: of shape against
         background, of either sign. light: brightness gradient from the image's middle to its edge, either way.
         texture, noise: standard deviations of the background's texture and of the pixel noise.

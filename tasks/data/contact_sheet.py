@@ -13,7 +13,7 @@ def write_sheet(composites: Composites, path: Path, classes: int, columns: int) 
     from torchvision.utils import make_grid, save_image  # costs half a second, and training does without
 
     total = len(composites.labels.unique())
-    images, labels = composites(composites.uniforms("sheet", 0, 4 * total * columns))
+    images, labels = composites(composites.uniforms("sheet", 0, total * max(4 * columns, 32)))
     rows = [torch.nonzero(labels == label).flatten()[:columns] for label in range(classes)]
     path.parent.mkdir(parents=True, exist_ok=True)
     save_image(make_grid(images[torch.cat(rows)], columns, padding=2), path)

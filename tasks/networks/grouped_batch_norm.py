@@ -27,14 +27,18 @@ class GroupedBatchNorm2d(nn.BatchNorm2d):
         images, channels, height, width = x.shape
         if images % self.group:
             raise ValueError(f"{images} images do not make whole groups of {self.group} for batch normalisation.")
+        values = self.group * height * width
+        if values == 1:
+            raise ValueError("Batch normalisation needs more than one value a channel: a larger group, or image.")
         # Half precision would lose the small differences that a variance is made of.
-        groups = x.float().view(-1, self.group, channels, height, width)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        groups = wide.view(-1, self.group, channels, height, width)
         variance, mean = torch.var_mean(groups, (1, 3, 4), correction=0, keepdim=True)
         if self.track_running_stats:
             with torch.no_grad():
-                values = self.group * height * width
-                self.running_mean.lerp_(mean.mean(0).flatten(), self.momentum)
-                self.running_var.lerp_(variance.mean(0).flatten() * (values / (values - 1)), self.momentum)
+                unbiased = variance.mean(0).flatten() * (values / (values - 1))
+                self.running_mean.lerp_(mean.mean(0).flatten().to(self.running_mean.dtype), self.momentum)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
                 self.num_batches_tracked += 1
         normalised = (groups - mean) * torch.rsqrt(variance + self.eps)
         scaled = normalised.view_as(x) * self.weight[:, None, None] + self.bias[:, None, None]
