@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reproduce.report.formatting import estimate, number
+from reproduce.report.formatting import estimate, number, plural
 from reproduce.report.laws import learning_rate_rms
 from reproduce.report.ratios import quotient_of_estimates
 from reproduce.report.summaries import SCALES, Estimate, Goal, Summary
@@ -102,7 +102,7 @@ def _find_line_search(summary: Summary) -> Finding:
     undecided = sum(check.undecided for check in checks)
     if undecided:
         parts.append(f"{undecided} of {len(checks)} laws drowned in noise")
-    measurement = f"{', '.join(parts)}; {len(search.points)} points of training"
+    measurement = f"{', '.join(parts)}; {plural(len(search.points), 'point')} of training"
     return Finding(measurement, line_search_verdict(checks))
 
 
