@@ -71,7 +71,8 @@ def ratio_interval(
     c = numerator**2 - t_sq * var_n
     root = math.sqrt(max(b * b - a * c, 0.0))
     if a > 0:
-        return numerator / denominator, (b - root) / a, (b + root) / a
+        # Nor can tr Sigma: an average below 0, or its interval, reaches down to 0 and no further.
+        return max(numerator / denominator, 0.0), max((b - root) / a, 0.0), max((b + root) / a, 0.0)
     if c <= 0 or a == 0:  # the numerator cannot be told from 0 either
         return None, 0.0, None
     # a < 0 < c: one root is negative and one positive; the set runs from the positive one through infinity.

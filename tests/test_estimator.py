@@ -75,6 +75,16 @@ def test_fieller_interval_against_its_definition():
         assert deviation / spread == pytest.approx(t, rel=1e-6)
 
 
+def test_a_trace_lost_in_noise_gives_an_interval_from_0_and_nothing_negative():
+    covariance = np.array([[0.25, 0.0], [0.0, 0.0001]])  # tr Sigma known to 0.5, |G|^2 to 0.01
+    value, low, high = ratio_interval(0.3, 1.0, covariance, 20, 0.95)
+    assert (value, low) == (pytest.approx(0.3), 0.0)
+    assert high == pytest.approx(0.3 + 2.086 * 0.5, rel=0.01)
+    value, low, high = ratio_interval(-0.3, 1.0, covariance, 20, 0.95)
+    assert (value, low) == (0.0, 0.0)
+    assert high == pytest.approx(-0.3 + 2.086 * 0.5, rel=0.01)
+
+
 def test_non_finite_norms_are_counted_and_do_not_poison_the_average():
     estimator = NoiseScaleEstimator()
     for bad in (math.nan, math.inf):
