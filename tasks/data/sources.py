@@ -116,7 +116,8 @@ class GeneratedImages(ImageSource):
 
 def as_floats(pixels: Tensor) -> Tensor:
     """uint8 (n, height, width, channels) -> float (n, channels, height, width) in [0, 1], channels last."""
-    return pixels.permute(0, 3, 1, 2).float().mul_(1 / 255)
+    floats = pixels.permute(0, 3, 1, 2).float().mul_(1 / 255)
+    return floats.contiguous(memory_format=torch.channels_last)
 
 
 def channels_behind(images: Images, device: torch.device) -> Images:
