@@ -185,6 +185,18 @@ def test_each_shape_is_found_in_the_atlas_and_its_neighbours_never_show():
         assert_near(composites(drawn)[0], torch.tensor(GREY))
 
 
+def test_nothing_of_a_shape_shows_outside_its_cell():
+    """In cells that are no square either, where its last pixels but one are full."""
+    for height, width in ((40, 72), (72, 40)):
+        shape = torch.zeros(1, height, width)
+        shape[:, 1:-1, 1:-1] = 1
+        far = Composites("test", shape, torch.tensor([0]), replace(PLAIN, scale=(8.0, 8.0)))
+        seen = far(torch.full((1, len(far.column)), 0.75))[0][0, 0]
+        y, x = ((seen - GREY).abs() > 0.01).nonzero(as_tuple=True)
+        extent = [int(y.max() - y.min()) + 1, int(x.max() - x.min()) + 1]
+        assert extent == pytest.approx([height / 8, width / 8], abs=1)
+
+
 def test_noise_and_texture_have_the_standard_deviations_that_are_stated():
     noise = torch.cat([view(EMPTY, {"noise_start": u}, noise=(0.05, 0.05)) for u in (0, 0.3, 0.6)])
     assert [float(noise.mean()), float(noise.std())] == pytest.approx([GREY, 0.05], rel=0.03)
@@ -205,25 +217,32 @@ def few_strips(monkeypatch: pytest.MonkeyPatch, *fonts: str) -> tuple[Tensor, Te
 
 def test_label_is_the_digit_in_the_middle(monkeypatch):
     strips, labels = few_strips(monkeypatch, "DejaVuSans")
-    assert (strips.shape, labels.bincount().tolist()) == ((300, 40, 48), [30] * 10)
+    assert (strips.shape, labels.bincount().tolist()) == ((300, 40, 72), [30] * 10)
     font = ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans.ttf", 30)
-    pages = [Image.new("L", (48, 40)) for _ in range(10)]
+    pages = [Image.new("L", (72, 40)) for _ in range(10)]
     for digit, page in enumerate(pages):
-        ImageDraw.Draw(page).text((24, 20), str(digit), 255, font, anchor="mm")
-    middles = torch.cat([strips, *(to_tensor(page) for page in pages)])[:, :, 16:32].flatten(1)
+        ImageDraw.Draw(page).text((36, 20), str(digit), 255, font, anchor="mm")
+    middles = torch.cat([strips, *(to_tensor(page) for page in pages)])[:, :, 28:44].flatten(1)
     assert torch.corrcoef(middles)[:300, 300:].argmax(1).tolist() == labels.tolist()
 
 
 def test_zero_has_a_hole_where_one_has_its_stroke_in_all_fonts_and_neighbours_leave_the_middle_free(monkeypatch):
     strips, labels = few_strips(monkeypatch)
-    middle = strips[:, 17:22, 23:25].mean((1, 2))
+    middle = strips[:, 17:22, 35:37].mean((1, 2))
     assert middle[labels == 0].mean() < 0.25 * middle[labels == 1].mean()
     draw = ImageDraw.ImageDraw.text
-    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda pen, at, *a, **k: at[0] == 24 and draw(pen, at, *a, **k))
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda pen, at, *a, **k: at[0] == 36 and draw(pen, at, *a, **k))
     alone, _ = few_strips(monkeypatch)
-    assert_near(alone[:, :, 21:28], strips[:, :, 21:28], atol=0.1)  # but for what blurs into it
+    assert_near(alone[:, :, 33:40], strips[:, :, 33:40], atol=0.1)  # but for what blurs into it
     different = (alone != strips).any(1).float().mean(0)  # by column
-    assert different[[3, -4]].tolist() == pytest.approx([0.55] * 2, abs=0.1)
+    assert different[[15, -16]].tolist() == pytest.approx([0.55] * 2, abs=0.1)
+
+
+@pytest.mark.parametrize("font", ["DejaVuSans", "STIXGeneral", "cmr10"])
+def test_digits_of_every_font_stand_in_the_middle_of_the_image(monkeypatch, font):
+    strips, labels = few_strips(monkeypatch, font)
+    ink = strips[labels == 0].sum((0, 2))
+    assert float(ink @ torch.arange(40.0) / ink.sum()) == pytest.approx(19.5, abs=0.6)
 
 
 def test_missing_font_is_named(monkeypatch):
@@ -264,7 +283,7 @@ def test_chaos_game_on_sierpinskis_triangle_visits_27_of_64_boxes():
 
 
 def test_densities_count_the_points_of_each_pixel_and_leave_out_those_outside():
-    points = torch.tensor([[[0.1, 0.1], [0.2, 0.4], [-0.9, 0.9], [0.6, -0.1], [1.2, 0.0], [0.0, 1.1], [-1.6, 0.0]]])
+    points = torch.tensor([[[0.1, 0.1], [0.2, 0.4], [-0.9, 0.9], [0.6, -0.1], [1.2, 0.0], [0.0, 1.1], [-1.2, 0.0]]])
     expected = torch.zeros(4, 4)
     expected[2, 2], expected[3, 0], expected[1, 3] = 2, 1, 1  # row y, column x
     assert torch.equal(fractals.densities(points, 4, 1.0)[0], expected)

@@ -147,9 +147,9 @@ def test_loss_of_the_vae_is_its_negative_evidence_lower_bound_per_value(pixel_st
     log_likelihood = Normal(reconstruction, pixel_std).log_prob(images).sum((1, 2, 3))
     rate = kl_divergence(code, Normal(0.0, 1.0)).sum(1)
     constant = math.log(pixel_std * math.sqrt(2 * math.pi))
-    bound = float((rate - log_likelihood).mean()) / (3 * 32 * 32) - constant
-    assert float(rate.mean()) / (3 * 32 * 32) > 1e-3
-    assert float(task.loss(model, (images, noise))) == pytest.approx(bound, rel=1e-4)
+    bound = (rate - log_likelihood).mean().item() / (3 * 32 * 32) - constant
+    assert rate.mean().item() / (3 * 32 * 32) > 1e-3
+    assert task.loss(model, (images, noise)).item() == pytest.approx(bound, rel=1e-4)
 
 
 def test_noise_of_the_vae_is_standard_normal_and_another_at_each_step():
@@ -166,7 +166,7 @@ def test_loss_of_the_autoencoder_is_the_mean_squared_error():
     model = task.build_model()
     (images,) = task.sampler(0, 0, 1, CPU).draw(1, 6, model)
     error = (model.decoder(model.encoder(images)) - images).double()
-    assert float(task.loss(model, (images,))) == pytest.approx(float(error.square().sum()) / (6 * 3 * 32 * 32))
+    assert task.loss(model, (images,)).item() == pytest.approx(error.square().sum().item() / (6 * 3 * 32 * 32))
 
 
 @pytest.mark.parametrize("score", ["train", "test"])
@@ -231,6 +231,7 @@ def test_paper_scale_trains_from_files_in_the_real_layout(config, folder, name):
     cfg = config_of(config, name, folder, learning_rate=0.001)
     task = build_task(cfg)
     assert (task.data, task.embedded) == ("CIFAR-10" if name == "cifar10" else "SVHN", False)
+    assert (task.source.max_shift, task.source.flip) == ((4, True) if name == "cifar10" else (0, False))
     scores = scores_of_three_steps(cfg)
     if name in ("svhn", "cifar10"):
         assert all(score * 10 == pytest.approx(round(score * 10)) and 0 <= score <= 1 for score in scores)
@@ -254,10 +255,9 @@ def test_decoding_processes_change_nothing_and_end_with_the_run(config, tree, tm
     """They are no daemons, so that one left over would keep Python from ending."""
     hashes = []
     for workers in (0, 2):
-        outputs = f"outputs={tmp_path}/{workers}"
-        hashes.append(
-            run(imagenet(config, tree, "task.classes=4", f"task.workers={workers}", outputs))["weights_sha256"]
-        )
+        overrides = ("task.classes=4", "task.network=small", "task.group=1", f"task.workers={workers}")
+        cfg = imagenet(config, tree, *overrides, f"outputs={tmp_path}/{workers}")
+        hashes.append(run(cfg)["weights_sha256"])
     assert hashes[0] == hashes[1]
     gc.collect()
     until = time.monotonic() + 120

@@ -262,14 +262,3 @@ def test_tree_is_opened_when_needed_and_refused_if_its_classes_are_not_as_many(t
         source.prepare()
     with pytest.raises(TaskError, match="4 class folders"):
         source.stream(0, 0, 1, CPU)
-
-
-@pytest.mark.slow
-def test_batches_decoded_ahead_by_processes_are_those_of_one_process(source, tree):
-    several = FolderImages("tree", lambda: ImageFolders(str(tree), CROP, workers=2), classes=4)
-    stream = several.stream(0, 0, 1, CPU)
-    try:
-        for step in (1, 2, 3, 7):
-            assert same(stream.draw(step, 40), alone(source, step, images=40))
-    finally:
-        several.folders.close()

@@ -111,7 +111,6 @@ class Composites(nn.Module):
         generator = random_generator(name, "textures")
         ranges = look.ranges()
         self.column = {name: index for index, name in enumerate(ranges)}
-        self.edge = 1 - 2 / min(height, width)
         self.labels: Tensor
         for key, table in {
             "atlas": atlas[None, None],
@@ -119,6 +118,7 @@ class Composites(nn.Module):
             # Coordinates of grid_sample run from -1 to 1 over the whole atlas.
             "centres": torch.stack([(2 * column + 1) / ATLAS_COLUMNS - 1, (2 * row + 1) / rows - 1], 1),
             "half_cell": torch.tensor([1 / ATLAS_COLUMNS, 1 / rows]),
+            "edge": 1 - 1 / torch.tensor([width, height]),  # the middle of a cell's last pixel
             "window": torch.tensor([look.size / width, look.size / height]),  # of an image, in half cells
             "plane": torch.stack([x.flatten(), y.flatten(), torch.ones(look.size**2)]),
             "textures": smooth_textures(TEXTURES, look.size, generator),
@@ -160,8 +160,10 @@ class Composites(nn.Module):
         ]
         maps = torch.stack(rows, 1).view(n, 2, 3) * self.window[:, None]
         # Outside its cell a shape is 0, as along its cell's edges.
-        local = (maps.view(2 * n, 3) @ self.plane).clamp_(-self.edge, self.edge)
-        local = local.view(n, 2, -1).mul_(self.half_cell[:, None]).add_(self.centres[shape][:, :, None])
+        edge = self.edge[:, None]
+        local = (maps.view(2 * n, 3) @ self.plane).view(n, 2, -1)
+        torch.clamp(local, -edge, edge, out=local)
+        local = local.mul_(self.half_cell[:, None]).add_(self.centres[shape][:, :, None])
         grid = local.transpose(1, 2).reshape(1, n, -1, 2)
         return F.grid_sample(self.atlas, grid, align_corners=False).view(n, -1)
 

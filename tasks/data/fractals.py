@@ -93,7 +93,7 @@ def chaos_game(maps: Tensor, translations: Tensor, probabilities: Tensor, genera
 
 def densities(points: Tensor, size: int, reach: float) -> Tensor:
     """How often points of [-1, 1] fall on each pixel, (systems, size, size); the pixels span [-reach, reach]."""
-    pixel = ((points / reach + 1) * size / 2).long()
+    pixel = ((points / reach + 1) * size / 2).floor().long()
     inside = ((pixel >= 0) & (pixel < size)).all(2)
     index = (pixel[..., 1] * size + pixel[..., 0]).clamp(0, size**2 - 1)
     counts = torch.zeros(len(points), size**2)

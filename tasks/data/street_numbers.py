@@ -11,7 +11,7 @@ from tasks.task import TaskError, random_generator
 
 DIGITS = 10
 STRIPS = 4096
-HEIGHT, WIDTH = 40, 48  # of a strip: room for rotated and shrunk views of 32 x 32
+HEIGHT, WIDTH = 40, 72  # of a strip: room for rotated and shrunk views of 32 x 32, and for both neighbours
 DIGIT_HEIGHT = 22  # pixels; SVHN's crops are about as tight
 # Fonts with plain digits, among those that matplotlib ships.
 FONTS = (
@@ -66,20 +66,22 @@ def strips() -> tuple[Tensor, Tensor]:
         weight = int(u[1] * 3) / 2  # 0 to 1 pixel of extra stroke
         image = Image.new("L", (WIDTH, HEIGHT))
         pen = ImageDraw.Draw(image)
-        middle = (WIDTH / 2, HEIGHT / 2)
-        pen.text(middle, str(label), 255, font, anchor="mm", stroke_width=weight)
+        # On a common baseline, with 0 in the middle: fonts differ in where they say that a line's middle is.
+        _, top, _, bottom = font.getbbox("0", anchor="ms")
+        middle, baseline = WIDTH / 2, HEIGHT / 2 - (top + bottom) / 2
+        pen.text((middle, baseline), str(label), 255, font, anchor="ms", stroke_width=weight)
         # A digit and the gap beside it; mean of this digit's width and its neighbour's.
         for side, present, digit in ((-1, u[2], u[3]), (1, u[4], u[5])):
             neighbour = str(int(digit * DIGITS))
             if present < 0.55:
                 advance = (font.getlength(str(label)) + font.getlength(neighbour)) / 2 + 1 + 2 * u[6]
-                pen.text(
-                    (middle[0] + side * advance, middle[1]), neighbour, 255, font, anchor="mm", stroke_width=weight
-                )
+                where = (middle + side * advance, baseline)
+                pen.text(where, neighbour, 255, font, anchor="ms", stroke_width=weight)
         image = image.filter(ImageFilter.GaussianBlur(0.3 + 1.2 * u[7]))
         images.append(np.asarray(image))
     shapes = torch.from_numpy(np.stack(images)).float() / 255
-    shapes[:, [0, -1]] = 0  # rows above and below; at the sides neighbours are cut off
+    shapes[:, [0, -1]] = 0
+    shapes[:, :, [0, -1]] = 0
     return shapes, torch.tensor(labels)
 
 

@@ -1,6 +1,5 @@
 """The paper's configs without the paper's data: random images through the real samplers, on one rank and on two."""
 
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -35,11 +34,11 @@ class Case:
 
 
 CASES = {
-    "mnist": Case(16, 0.05, (28, 28)),
-    "svhn": Case(16, 0.05),
-    "svhn_autoencoder": Case(16, 3e-5),
-    "svhn_vae": Case(16, 3e-5),
-    "cifar10": Case(64, 0.01, group=32, overrides=("task.blocks=1",)),
+    "mnist": Case(8, 0.05, (28, 28)),
+    "svhn": Case(8, 0.05),
+    "svhn_autoencoder": Case(8, 3e-5),
+    "svhn_vae": Case(8, 3e-5),
+    "cifar10": Case(64, 0.01, group=32, overrides=("task.blocks=1",)),  # ResNet-32 itself trains in test_image_tasks.py
     # ResNet-50 itself, on images that a CPU takes in seconds; bfloat16 would hide differences between ranks.
     "imagenet": Case(4, 0.003, (3, 64, 64), 2, ("task.image_size=64", "task.group=2", "trainer.precision=float32")),
 }
@@ -111,7 +110,6 @@ def train(ranks: Ranks, name: str, config: dict) -> dict | None:
         "outcome": outcome,
         "evaluations": trainer.evaluations,
         "weights": flat_weights(trainer).numpy(),
-        "cpu": time.process_time(),
     }
 
 
@@ -132,7 +130,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, dic
                 f"trainer.ranks={size}",
                 "trainer.device=cpu",
                 "trainer.evaluation_spacing=10",  # after steps 1 and 10
-                "task.evaluation_images=8",
+                "task.evaluation_images=2",
                 f"grid.budget={{steps: {STEPS}, examples: 0}}",
                 *case.overrides,
             ]
@@ -171,9 +169,6 @@ def test_two_ranks_train_the_weights_of_one(trained, name):
     together = torch.tensor(trained[2][name]["weights"])
     moved = (alone - start).norm()
     assert moved > 1e-3 * start.norm()
-    print(
-        name, moved / start.norm(), (together - alone).norm() / moved, trained[1][name]["cpu"], trained[2][name]["cpu"]
-    )
     assert (together - alone).norm() < 1e-2 * moved
 
 
