@@ -201,7 +201,7 @@ class Sweep:
                 self.failures.setdefault(trial, "it ended without an outcome in its record; start the command again.")
                 continue
             self.records[trial] = record
-            outcomes[trial] = outcome_from_record(record, self.task.higher_is_better)
+            outcomes[trial] = outcome_from_record(record, trial.limits, self.task.higher_is_better)
         if not self.records:
             raise ConfigError(f"Every run failed. The first one: {next(iter(self.failures.values()))}")
         return outcomes

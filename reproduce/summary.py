@@ -60,7 +60,7 @@ class Summary:
         self.curvature = [noise_at_goal(probes) for probes in self.curvature_probes]
 
     def best(self, batch_size: int, goal: int) -> int:
-        return best_index(by_index(self.known, batch_size, 0), goal)
+        return best_index(by_index(self.known, batch_size), goal)
 
     def crossings(self, goal: int, curvature: bool = False) -> list[Crossing]:
         """Runs at the best rates for a goal that reached it (or the run in which curvature was measured)."""
@@ -187,9 +187,9 @@ class Summary:
         rates = 2 * GRID_OCTAVES * PER_OCTAVE // self.plan.spacings[-1] + 1
         full = 0
         for batch_size in self.plan.batch_sizes:
-            outcomes = by_index(self.known, batch_size, 0)
-            best = outcomes[best_index(outcomes, self.plan.goals - 1)]
-            full += rates * self.plan.seeds * best.last_step * batch_size
+            tried = by_index(self.known, batch_size)
+            best = tried[best_index(tried, self.plan.goals - 1)]
+            full += rates * self.plan.seeds * min(outcome.last_step for outcome in best) * batch_size
         ended = list(self.known.values())
         return {
             "runs": len(ended),

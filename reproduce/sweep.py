@@ -1,12 +1,15 @@
 """Which runs a sweep needs to find, at each batch size, the learning rate that reaches each goal first (App. A.2).
 
+A learning rate is judged by all seeds that were run at it. The search begins with seed 0; further seeds are run where
+a rate is the best for a goal, until the best one of every goal has all of them.
+
 The search is a pure function of the outcomes of complete rounds, so an interrupted sweep that replays its rounds
 from records asks for exactly the runs that an undisturbed one would have asked for.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from reproduce.records import Record
 from reproduce.tradeoff import Point, central_learning_rate, fit_tradeoff
@@ -14,6 +17,9 @@ from reproduce.tradeoff import Point, central_learning_rate, fit_tradeoff
 # Learning rates are eps_central(B) * 2^(index / 4): the index counts quarter octaves.
 PER_OCTAVE = 4
 FURTHEST = 8 * PER_OCTAVE  # a search looks this far each way
+# With further seeds to come a run goes on for so long beyond the fewest steps, as its rate may win with these. Half as
+# much again is what a rate 2.6 times too high or too low takes where steps follow (r + 1 / r) / 2.
+SECOND_LOOK = 1.5
 
 
 @dataclass(frozen=True)
@@ -68,14 +74,14 @@ class SweepPlan:
 Known = dict[Trial, Outcome]
 
 
-def outcome_from_record(record: Record, higher_is_better: bool) -> Outcome:
-    """A complete record as the search sees it."""
+def outcome_from_record(record: Record, limits: Sequence[float | None], higher_is_better: bool) -> Outcome:
+    """A complete record as the search sees it that asked for it with these limits."""
     end = record.outcome
     sign = 1 if higher_is_better else -1
     scores = [sign * e["score"] for e in record.evaluations if e["score"] is not None]
     if end["status"] == "failed":
         return Outcome("failed", (), record.last_step, -math.inf)
-    return Outcome(
+    whole = Outcome(
         end["status"],
         tuple(end["steps_to_goals"]),
         end["step"],
@@ -83,79 +89,117 @@ def outcome_from_record(record: Record, higher_is_better: bool) -> Outcome:
         end["seconds"],
         end["examples"] + end["probed_examples"],
     )
+    return within(whole, limits)
 
 
-def by_index(known: Known, batch_size: int, seed: int) -> dict[int, Outcome]:
-    """Outcomes at one batch size and seed, by learning rate index."""
-    return {
-        t.index: outcome
-        for t, outcome in known.items()
-        if t.batch_size == batch_size and t.seed == seed and not t.curvature
-    }
+def within(outcome: Outcome, limits: Sequence[float | None]) -> Outcome:
+    """What a run with these limits would have shown, of one that may have had wider ones."""
+    end = max(
+        min(math.inf if step is None else step, math.inf if limit is None else limit)
+        for step, limit in zip(outcome.steps, limits, strict=True)
+    )
+    steps = tuple(None if step is None or step > end else step for step in outcome.steps)
+    if None not in steps or end >= outcome.last_step:
+        return outcome
+    return replace(outcome, status="given_up", steps=steps, last_step=int(end))
 
 
-def best_index(outcomes: dict[int, Outcome], goal: int) -> int:
-    """The learning rate that reached the goal first; where none did, the one that came closest to it."""
+Rates = dict[int, list[Outcome]]
+"""At one batch size: the outcomes of all seeds by learning rate index."""
+
+
+def by_index(known: Known, batch_size: int) -> Rates:
+    """Outcomes at one batch size."""
+    rates: Rates = {}
+    for trial, outcome in known.items():
+        if trial.batch_size == batch_size and not trial.curvature:
+            rates.setdefault(trial.index, []).append(outcome)
+    return rates
+
+
+def tells(outcome: Outcome, goal: int) -> bool:
+    """True unless the run was given up before the goal, or failed."""
+    return bool(outcome.steps) and (outcome.steps[goal] is not None or outcome.status != "given_up")
+
+
+def expected_steps(outcomes: Sequence[Outcome], goal: int) -> float:
+    """Steps that reaching the goal costs on average, where a run that does not reach it is begun anew.
+
+    All steps spent on the way, over the number of runs that arrived: the expected running time that optimisers are
+    compared by (Hansen et al. 2016, arXiv 1605.03560). Infinite if none arrived.
+    """
+    told = [o for o in outcomes if tells(o, goal)]
+    reached = [o.steps[goal] for o in told if o.steps[goal] is not None]
+    wasted = sum(o.last_step for o in told if o.steps[goal] is None)
+    return (sum(reached) + wasted) / len(reached) if reached else math.inf
+
+
+def best_index(rates: Rates, goal: int) -> int:
+    """The learning rate of the fewest expected steps to the goal; where none reaches it, that which came closest."""
 
     def rank(index: int) -> tuple[float, float, int]:
-        outcome = outcomes[index]
-        steps = outcome.steps[goal] if outcome.steps else None
-        return (math.inf if steps is None else steps, -outcome.progress, index)
+        outcomes = rates[index]
+        return expected_steps(outcomes, goal), -max(o.progress for o in outcomes), index
 
-    return min(outcomes, key=rank)
-
-
-def best_indices(outcomes: dict[int, Outcome], goals: int) -> set[int]:
-    return {best_index(outcomes, goal) for goal in range(goals)}
+    return min(rates, key=rank)
 
 
-def untried_neighbours(outcomes: dict[int, Outcome], goals: int, spacing: int) -> set[int]:
+def best_indices(rates: Rates, goals: int) -> set[int]:
+    return {best_index(rates, goal) for goal in range(goals)}
+
+
+def untried_neighbours(rates: Rates, goals: int, spacing: int) -> set[int]:
     """Learning rates to try next, so that each goal's best one ends with worse ones on both sides."""
-    if not outcomes:
+    if not rates:
         return {0}
-    if all(outcome.status == "failed" for outcome in outcomes.values()):
+    if all(outcome.status == "failed" for outcomes in rates.values() for outcome in outcomes):
         return set()  # not a matter of the learning rate
-    # Rates above one that diverged before it reached anything diverge too.
+    # Rates above one at which every run diverged before it reached anything diverge too.
     diverged = [
-        index for index, o in outcomes.items() if o.status == "diverged" and not any(s is not None for s in o.steps)
+        index
+        for index, outcomes in rates.items()
+        if all(o.status == "diverged" and not any(s is not None for s in o.steps) for o in outcomes)
     ]
     ceiling = min(diverged, default=math.inf)
-    wanted = {best + offset for best in best_indices(outcomes, goals) for offset in (-spacing, spacing)}
-    return {index for index in wanted if index not in outcomes and index < ceiling and abs(index) <= FURTHEST}
+    wanted = {best + offset for best in best_indices(rates, goals) for offset in (-spacing, spacing)}
+    return {index for index in wanted if index not in rates and index < ceiling and abs(index) <= FURTHEST}
 
 
-def limits_from(outcomes: Iterable[Outcome], goals: int) -> tuple[float | None, ...]:
-    """Fewest steps to each goal so far; None where nobody reached it."""
-    outcomes = list(outcomes)
-    best: list[float | None] = []
-    for goal in range(goals):
-        reached = [o.steps[goal] for o in outcomes if o.steps and o.steps[goal] is not None]
-        best.append(min(reached) if reached else None)
-    return tuple(best)
+def limits_from(rates: Rates, goals: int, factor: float) -> tuple[float | None, ...]:
+    """`factor` times the fewest expected steps to each goal so far; None where nobody reached it."""
+    fewest = [
+        min((expected_steps(outcomes, goal) for outcomes in rates.values()), default=math.inf) for goal in range(goals)
+    ]
+    return tuple(None if math.isinf(steps) else factor * steps for steps in fewest)
 
 
 def search_round(plan: SweepPlan, known: Known) -> list[Trial]:
     """Next trials of the pruned search with seed 0: at the coarsest spacing first, then finer around the best."""
     trials = []
     for batch_size in plan.batch_sizes:
-        outcomes = by_index(known, batch_size, 0)
-        rounds = (untried_neighbours(outcomes, plan.goals, spacing) for spacing in plan.spacings)
+        rates = by_index(known, batch_size)
+        rounds = (untried_neighbours(rates, plan.goals, spacing) for spacing in plan.spacings)
         wanted = next((indices for indices in rounds if indices), set())
-        limits = limits_from(outcomes.values(), plan.goals)
+        limits = limits_from(rates, plan.goals, SECOND_LOOK if plan.seeds > 1 else 1.0)
         trials += [Trial(batch_size, index, 0, limits) for index in wanted]
     return trials
 
 
 def seed_round(plan: SweepPlan, known: Known) -> list[Trial]:
-    """Further seeds at the rates that were best for some goal, each as far as the last goal it was best for."""
+    """Further seeds at the rates that are best for some goal, each as far as the last goal it is best for."""
     trials = []
     for batch_size in plan.batch_sizes:
-        outcomes = by_index(known, batch_size, 0)
-        best = [best_index(outcomes, goal) for goal in range(plan.goals)]
+        rates = by_index(known, batch_size)
+        best = [best_index(rates, goal) for goal in range(plan.goals)]
         for index in sorted(set(best)):
             limits = tuple(None if best[goal] == index else 0.0 for goal in range(plan.goals))
-            trials += [Trial(batch_size, index, seed, limits) for seed in range(1, plan.seeds)]
-    return [trial for trial in trials if trial not in known]
+            last = max(goal for goal in range(plan.goals) if best[goal] == index)
+            for seed in range(1, plan.seeds):
+                trial = Trial(batch_size, index, seed, limits)
+                before = known.get(trial)  # perhaps only as far as an easier goal
+                if before is None or (before.status == "given_up" and before.steps[last] is None):
+                    trials.append(trial)
+    return trials
 
 
 def grid_round(plan: SweepPlan, known: Known) -> list[Trial]:
@@ -175,23 +219,16 @@ def points(plan: SweepPlan, known: Known, goal: int) -> list[Point]:
     """Steps to a goal at each batch size, at the learning rate that was best for it."""
     result = []
     for batch_size in plan.batch_sizes:
-        outcomes = by_index(known, batch_size, 0)
-        if not outcomes:
+        rates = by_index(known, batch_size)
+        if not rates:
             continue
-        index = best_index(outcomes, goal)
-        seeds = [
-            outcome
-            for t, outcome in known.items()
-            if t.batch_size == batch_size and t.index == index and not t.curvature and outcome.steps
-        ]
-        reached = tuple(o.steps[goal] for o in seeds if o.steps[goal] is not None)
         # A run that was given up says nothing here: it ended because the goal was no longer of interest.
-        censored = tuple(
-            float(o.last_step) for o in seeds if o.steps[goal] is None and o.status in ("exhausted", "diverged")
-        )
+        told = [outcome for outcome in rates[best_index(rates, goal)] if tells(outcome, goal)]
+        reached = tuple(o.steps[goal] for o in told if o.steps[goal] is not None)
+        censored = tuple(float(o.last_step) for o in told if o.steps[goal] is None and o.last_step > 0)
         if reached or censored:
-            result.append(Point(batch_size, reached, tuple(c for c in censored if c > 0)))
-    return [point for point in result if point.steps or point.censored]
+            result.append(Point(batch_size, reached, censored))
+    return result
 
 
 def curvature_round(plan: SweepPlan, known: Known) -> list[Trial]:
@@ -204,7 +241,7 @@ def curvature_round(plan: SweepPlan, known: Known) -> list[Trial]:
     sizes = [p.batch_size for p in fitted if p.steps] or list(plan.batch_sizes)
     middle = b_crit or sizes[len(sizes) // 2]
     batch_size = min(sizes, key=lambda b: abs(math.log(b / middle)))
-    index = best_index(by_index(known, batch_size, 0), last)
+    index = best_index(by_index(known, batch_size), last)
     no_limits = (None,) * plan.goals
     return [Trial(int(batch_size), index, seed, no_limits, curvature=True) for seed in range(plan.seeds)]
 
