@@ -1,5 +1,5 @@
-"""make bench: time of a training step against a bare PyTorch loop, of the noise scale's hook, and of making images
-beside training on them, as ratios.
+"""make bench: time of a training step against a bare PyTorch loop, of the noise scale's hook, and of making or reading
+batches beside training on them, as ratios.
 
 Both sides of a ratio take turns in one process, block by block, so that a machine that changes its speed changes
 both. What is printed is the median of the blocks' ratios with their quartiles, and goes to results/benchmarks.json.
@@ -8,15 +8,18 @@ both. What is printed is the median of the blocks' ratios with their quartiles, 
 import argparse
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch.nn.parallel import DistributedDataParallel
 
@@ -25,10 +28,15 @@ from reproduce.results import write_json
 from reproduce.run import commit, versions
 from reproduce.settings import build_task, settings_from_config
 from reproduce.trainer import Trainer
+from tasks.billion_word import LENGTH, TokenSequences
+from tasks.data.tokens import TokenFile
 
-TASK = "mnist/mini"  # the trainer and the hook are timed on it, since its steps are the shortest
-BATCH_SIZES = (16, 64, 256, 1024)
-GENERATED = ("svhn/mini", "svhn_autoencoder/mini", "svhn_vae/mini", "cifar10/mini", "imagenet/mini")
+# The trainer and the hook are timed on MNIST, since its steps are the shortest, and once on the LSTM.
+TIMED = (*(("mnist/mini", batch_size) for batch_size in (16, 64, 256, 1024)), ("billion_word/mini", 1280))
+DRAWN = ("svhn/mini", "svhn_autoencoder/mini", "svhn_vae/mini", "cifar10/mini", "imagenet/mini", "billion_word/mini")
+READ_TOKENS = 102_400  # of a batch near the paper's critical batch size
+FILE_TOKENS = 1_000_000_000  # about as many as the benchmark has; 2 GB
+GPU_OPERATIONS_PER_SECOND = 989e12  # of an H200 in bfloat16, dense, as its data sheet says: never reached in training
 BLOCK_SECONDS = 0.4  # long against the clock and short against changes of the machine's speed
 
 
@@ -48,6 +56,7 @@ def run_config(task: str, batch_size: int, ranks: int) -> dict:
 def trainer_for(config: dict, ranks: Ranks, log_noise_scale: bool) -> Trainer:
     composed = OmegaConf.create(config)
     task = build_task(composed)
+    task.prepare()
     settings = settings_from_config(composed, task)
     settings = replace(settings, trainer=replace(settings.trainer, log_noise_scale=log_noise_scale))
     return Trainer(task, settings, ranks, None)
@@ -58,7 +67,8 @@ def bare_step(trainer: Trainer, ranks: Ranks) -> Callable[[], None]:
     task, samples = trainer.task, trainer.samples
     model = task.build_model()
     wrapped = DistributedDataParallel(model) if ranks.size > 1 else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=trainer.run.learning_rate)
+    optimizer = instantiate(trainer.settings.optimizer_config)(model.parameters(), lr=trainer.run.learning_rate)
+    clip_norm = trainer.options.clip_norm
     sampler = task.sampler(0, ranks.rank, ranks.size, ranks.device)
     step = 0
 
@@ -69,6 +79,8 @@ def bare_step(trainer: Trainer, ranks: Ranks) -> Callable[[], None]:
         optimizer.zero_grad()
         loss = task.loss(wrapped, batch)
         loss.backward()
+        if clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
         optimizer.step()
 
     return take
@@ -116,13 +128,13 @@ def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, 
     }
 
 
-def measure(ranks: Ranks, configs: dict[int, dict], blocks: int) -> list[dict]:
+def measure(ranks: Ranks, configs: dict[tuple[str, int], dict], blocks: int) -> list[dict]:
     """All comparisons on these ranks."""
     torch.set_num_threads(1)
     rows = []
-    for batch_size, config in configs.items():
+    for (task, batch_size), config in configs.items():
         silent = trainer_for(config, ranks, log_noise_scale=False)
-        about = {"task": TASK, "batch_size": batch_size, "ranks": ranks.size}
+        about = {"task": task, "batch_size": batch_size, "ranks": ranks.size}
         pair = (trainer_step(silent), bare_step(silent, ranks))
         rows.append({"what": "trainer / bare loop", **about, **compare(*pair, blocks, ranks)})
         if ranks.size > 1:
@@ -146,16 +158,49 @@ def drawing(trainer: Trainer) -> Callable[[], None]:
 
 
 def measure_drawing(ranks: Ranks, blocks: int) -> list[dict]:
-    """The share of a training step that goes into making its images, at every batch size of each generated task."""
+    """The share of a training step that goes into making or reading its batch, at every batch size of each task."""
     torch.set_num_threads(1)
     rows = []
-    for task in GENERATED:
+    for task in DRAWN:
         sizes = run_config(task, 64, 1)["grid"]["batch_sizes"]
         for batch_size in sizes:
             trainer = trainer_for(run_config(task, batch_size, 1), ranks, log_noise_scale=False)
             times = compare(drawing(trainer), trainer_step(trainer), blocks, ranks)
             rows.append({"what": "drawing / step", "task": task, "batch_size": batch_size, "ranks": 1, **times})
     return rows
+
+
+def measure_reading(blocks: int) -> dict:
+    """Reading batches of the paper's language model on one core, beside the least time that a GPU takes to train on
+    one: six operations a weight and token, all weights but the embedding's, at the GPU's greatest speed.
+    """
+    torch.set_num_threads(1)
+    config = run_config("billion_word/paper", READ_TOKENS, 1)
+    task = build_task(OmegaConf.create(config))
+    with torch.device("meta"):
+        model = task.build_model()
+    weights = sum(p.numel() for p in model.parameters()) - model.embedding.weight.numel()
+    step = 6 * weights * READ_TOKENS / GPU_OPERATIONS_PER_SECOND
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "train.u16"
+        np.zeros(FILE_TOKENS, dtype=np.uint16).tofile(path)
+        file = TokenFile.open(path, FILE_TOKENS)
+        sampler = TokenSequences(file, ("bench",), 0, 1, torch.device("cpu"))
+        steps = count(1)
+        times = [
+            seconds_per_step(lambda: sampler.draw(next(steps), READ_TOKENS // LENGTH, model), 50) for _ in range(blocks)
+        ]
+    low, median, high = np.percentile(times, [25, 50, 75])
+    return {
+        "what": "reading / GPU's step",
+        "task": "billion_word/paper",
+        "batch_size": READ_TOKENS,
+        "ranks": 1,
+        "ratio": round(float(median / step), 4),
+        "ratio_quartiles": [round(float(low / step), 4), round(float(high / step), 4)],
+        "milliseconds": round(step * 1e3, 3),
+        "blocks": blocks,
+    }
 
 
 def main() -> None:
@@ -165,10 +210,11 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = []
     for size in (1, 2):
-        configs = {batch_size: run_config(TASK, batch_size, size) for batch_size in BATCH_SIZES}
+        configs = {(task, batch_size): run_config(task, batch_size, size) for task, batch_size in TIMED}
         rows += run_on_ranks(measure, size, "cpu", configs, arguments.blocks)
     # Fewer blocks: there are many rows, and what they show is far from the limit of what blocks can tell.
     rows += run_on_ranks(measure_drawing, 1, "cpu", max(3, arguments.blocks // 3))
+    rows.append(measure_reading(arguments.blocks))
     print(f"{'what':<22}{'task':<24}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
     for row in rows:
         low, high = row["ratio_quartiles"]

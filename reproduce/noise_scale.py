@@ -88,16 +88,20 @@ class GradientAverage:
 
 
 class MicroBatchNorms:
-    """Squared gradient norm of each micro-batch while gradients add up, from what autograd hands to each parameter."""
+    """Squared gradient norm of each micro-batch while gradients add up, from what autograd adds to each parameter.
+
+    Hooked to the nodes that add to `.grad`: hooks of the parameters themselves are called by torch.autograd.grad too,
+    and a probe or a gradient penalty would be counted into the next micro-batch.
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self.enabled = True
         self.parts: list[Tensor] = []
-        self.handles = [p.register_hook(self._measure) for p in parameters if p.requires_grad]
+        # A node lives only as long as somebody holds it, and its hooks with it.
+        self.nodes = [p.view_as(p).grad_fn.next_functions[0][0] for p in parameters if p.requires_grad]
+        self.handles = [node.register_prehook(self._measure) for node in self.nodes]
 
-    def _measure(self, gradient: Tensor) -> None:
-        if self.enabled:
-            self.parts.append(squared_norm([gradient.detach()]))
+    def _measure(self, gradients: tuple[Tensor | None, ...]) -> None:
+        self.parts += [squared_norm([gradient.detach()]) for gradient in gradients if gradient is not None]
 
     def pop(self) -> Tensor:
         """Squared norm of the last micro-batch's gradient, as weighted in its loss."""

@@ -48,7 +48,9 @@ def hessian_vector_product(
         vectors: each a list of tensors of the parameters' shapes.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
-    first = torch.autograd.grad(loss(model, batch), parameters, create_graph=True, allow_unused=True)
+    with torch.backends.cudnn.flags(enabled=False):  # its LSTM cannot be differentiated twice
+        value = loss(model, batch)
+    first = torch.autograd.grad(value, parameters, create_graph=True, allow_unused=True)
     used = [i for i, g in enumerate(first) if g is not None and g.requires_grad]
     products = []
     for vector in vectors:

@@ -94,6 +94,7 @@ class Task(ABC):
         unit: what one example is, in the singular: "image", "token", "frame".
         units_per_sample: units in one independently drawn sample (20 for a sequence of 20 tokens).
         score: what `evaluate` returns, for example "train error".
+        score_unit: of the score, "" for a number without one. A loss in "nats" is shown as a perplexity too.
         higher_is_better: direction of the score.
         goals: scores from easy to hard; a sweep records the steps to each.
         smoothing: evaluations in the centred mean of the score in which goals are looked for (odd).
@@ -104,6 +105,7 @@ class Task(ABC):
     unit: str
     units_per_sample: int = 1
     score: str
+    score_unit: str = ""
     higher_is_better: bool = False
     goals: tuple[float, ...]
     smoothing: int = 3

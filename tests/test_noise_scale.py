@@ -56,6 +56,17 @@ def test_micro_batches_give_the_moments_of_their_gradients(parts):
     assert (estimate.grad_sq, estimate.trace) == pytest.approx(expected, rel=1e-5)
 
 
+def test_gradients_that_are_not_added_up_are_not_counted():
+    """A probe between two steps, or a gradient penalty, goes through torch.autograd.grad."""
+    model, batch = network(), examples(16)
+    alone, beside_probes = (NoiseScale(model, micro_batches=True) for _ in range(2))
+    accumulate(model, alone, batch, [8, 8])
+    alone.micro.remove()
+    flat_gradient(model, batch)
+    accumulate(model, beside_probes, batch, [8, 8])
+    assert beside_probes.estimate().trace == alone.estimate().trace
+
+
 def test_unequal_micro_batches_count_as_their_harmonic_mean():
     """On pure noise, E|g_n|^2 = tr Sigma / n, the estimate of tr Sigma is unbiased for unequal shares too."""
     torch.manual_seed(0)
