@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from reproduce.driver import relative
+from reproduce.places import relative
 from reproduce.settings import ConfigError
 
 

@@ -23,11 +23,11 @@ from omegaconf import DictConfig, OmegaConf
 from reproduce.__main__ import command
 from reproduce.chosen_run import with_run
 from reproduce.distributed import device_for, launched_from_outside
-from reproduce.driver import check_writable, relative
 from reproduce.estimator import NoiseScaleEstimate
 from reproduce.line_search_result import MeasuredPoint, point_entry
 from reproduce.loss_drop import PROBE_GROUPS, FixedWeights, batches_in_block, predicted_rate
 from reproduce.noise_law import DropCurve
+from reproduce.places import check_writable, relative
 from reproduce.points_of_training import TrainedPoint, spread_goals, trained_points
 from reproduce.records import RecordWriter, complete_lines
 from reproduce.report import format_line_search, write_task_report

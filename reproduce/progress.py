@@ -3,11 +3,11 @@
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from reproduce.records import RecordError, read_record
-from reproduce.sweep import Known, SweepPlan, Trial, grid_round
+from reproduce.sweep import SweepPlan, grid_round
 
 # Searches end after about this many learning rates a batch size, and so many rates are run with further seeds;
 # for the estimate only.
@@ -37,12 +37,18 @@ class Progress:
         self.began = time.monotonic()
         self.terminal = sys.stderr.isatty()
 
-    def round(self, trials: Sequence[Trial], missing: Mapping[Trial, Path], plan: SweepPlan, known: Known) -> None:
-        """Sets what is watched next: `missing` are the trials' records that the round still has to complete."""
-        self.plan, self.missing = plan, missing
-        self.done_before = len(known) + len(trials) - len(missing)
-        self.given_up_before = sum(outcome.status == "given_up" for outcome in known.values())
-        self.known_seconds = sum(outcome.seconds for outcome in known.values())
+    def watch(
+        self, missing: Sequence[Path], done: int, planned: float, given_up: int = 0, seconds: float = 0.0
+    ) -> None:
+        """Sets what is watched next: the records that are still to be completed.
+
+        Args:
+            done: runs that are complete already; given_up: of these; seconds: that they took.
+            planned: about how many there will be in all.
+        """
+        self.missing, self.done_before = missing, done
+        self.planned = max(planned, done + len(missing))
+        self.given_up_before, self.known_seconds = given_up, seconds
 
     def __enter__(self) -> None:
         self.stop = threading.Event()
@@ -69,7 +75,7 @@ class Progress:
         """The line as it stands."""
         ended = running = given_up = 0
         seconds = self.known_seconds
-        for path in self.missing.values():
+        for path in self.missing:
             try:
                 record = read_record(path) if path.exists() else None
             except RecordError:
@@ -81,14 +87,13 @@ class Progress:
             running += record.outcome is None
             given_up += record.status == "given_up"
         done = self.done_before + ended
-        planned = max(expected_runs(self.plan), self.done_before + len(self.missing))
         parts = [
-            f"{self.title}: {done} of about {planned:.0f} runs done",
+            f"{self.title}: {done} of about {self.planned:.0f} runs done",
             f"{running} running",
             f"{given_up + self.given_up_before} given up",
             f"{duration(time.monotonic() - self.began)} so far",
         ]
         if done >= 2:
-            left = max(planned - done, 0) * seconds / (done + 0.5 * running) / self.jobs
+            left = max(self.planned - done, 0) * seconds / (done + 0.5 * running) / self.jobs
             parts.append(f"about {duration(left)} left")
         return ", ".join(parts)

@@ -11,6 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from reproduce.records import run_name
 from reproduce.validation import ConfigError, above, checked_value, least, one_of, parse, section
 from tasks.task import Task, TaskError, check_goals
 
@@ -133,6 +134,10 @@ class Settings:
     @property
     def folder(self) -> Path:
         return run_folder(self.outputs, self.task, self.scale)
+
+    @property
+    def record_path(self) -> Path:
+        return self.folder / f"{run_name(self.identity())}.jsonl"
 
     def identity(self) -> dict:
         """Everything that determines the run: ranks, threads and places are left out, since they do not."""

@@ -4,7 +4,7 @@ import math
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from reproduce.curves import CURVE_COLUMNS, curve
 from reproduce.noise_at_goal import Crossing, NoiseAtGoal, Probe, noise_at_goal, probes_at_goal, run_average
+from reproduce.power_law import estimated, fit_loss_law
 from reproduce.published import published
 from reproduce.records import Record
 from reproduce.results import rounded, write_csv, write_json
@@ -178,6 +179,19 @@ class Summary:
         fit = fit_learning_rate([p.batch_size for p in reached], rates, alpha=1.0 if is_sgd else None)
         return {"eps": fit.eps, "knee": fit.knee, "alpha": fit.alpha, "rms": fit.rms} if fit else None
 
+    def loss_law(self) -> dict | None:
+        """B_crit as a power of the loss, through identified goals of a task whose score is a loss in nats."""
+        if self.task.score_unit != "nats":
+            return None
+        points = [
+            point
+            for goal, fit in zip(self.task.goals, self.fits, strict=True)
+            if fit and fit.identified
+            for point in estimated(goal, fit.b_crit, fit.b_crit_low, fit.b_crit_high)
+        ]
+        law = fit_loss_law(points)
+        return asdict(law) if law else None
+
     def cost(self) -> dict:
         """What the sweep took, and at least what the plain grid (App. A.2) at its finest spacing would have taken.
 
@@ -213,6 +227,7 @@ class Summary:
             "sweep_name": self.sweep.kind,
             "unit": self.task.unit,
             "score": self.task.score,
+            "score_unit": self.task.score_unit,
             "higher_is_better": self.task.higher_is_better,
             "data": {"name": self.task.data, "embedded": self.task.embedded},
             "model": self.model_text(),
@@ -223,6 +238,7 @@ class Summary:
             "b_noise": self.noise_entry(self.curvature),
             "published": row.to_summary() if row else None,
             "learning_rate_fit": self.learning_rate_fit(),
+            "loss_law": self.loss_law(),
             "sweep": self.cost(),
             "command": self.sweep.command,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",

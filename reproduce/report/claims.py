@@ -11,18 +11,21 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from reproduce.report.comparison_tables import finding
 from reproduce.report.formatting import estimate, number, plural
 from reproduce.report.laws import learning_rate_rms
 from reproduce.report.ratios import quotient_of_estimates
-from reproduce.report.summaries import SCALES, Estimate, Goal, Summary
+from reproduce.report.summaries import SCALES, Comparison, Estimate, Goal, Summary
 from reproduce.report.verdicts import (
     ADAPTIVE_ALPHA,
     CONSTANT_FACTOR,
+    EQUAL_NOISE_FACTOR,
     FIT_RMS,
     GROWTH,
     LEARNING_RATE_FACTOR,
     LINE_SEARCH_FACTOR,
     LOOSE_LEARNING_RATE_FACTOR,
+    LOOSELY_EQUAL_NOISE_FACTOR,
     MIN_POINTS,
     NOT_SHOWN,
     SAME_NOISE_FACTOR,
@@ -35,6 +38,7 @@ from reproduce.report.verdicts import (
     growth_verdict,
     learning_rate_verdict,
     line_search_verdict,
+    model_size_verdict,
     noise_ratio_verdict,
     prediction_verdict,
 )
@@ -205,6 +209,24 @@ def _below(name: str, lower: Estimate, upper: Estimate) -> Finding:
     return Finding(measurement, below_verdict(lower, upper))
 
 
+def _judge_model_size(summaries: Sequence[Summary]) -> list[Judgement]:
+    """Every comparison of model sizes."""
+    return [
+        Judgement(summary.task, summary.scale, summary.published is not None, _find_model_size(comparison))
+        for summary in summaries
+        for comparison in summary.comparisons
+        if comparison.name == "model_size"
+    ]
+
+
+def _find_model_size(comparison: Comparison) -> Finding:
+    exponent = comparison.exponent
+    ends = (exponent.low, exponent.high) if exponent else (None, None)
+    sizes = ", ".join(run.name for run in comparison.runs)
+    measurement = f"{comparison.quantity} {sizes}: {finding(comparison)}"
+    return Finding(measurement, model_size_verdict(comparison.typical_spread, *ends))
+
+
 CLAIMS = (
     Claim(
         1,
@@ -252,7 +274,11 @@ CLAIMS = (
     Claim(
         6,
         "At equal loss the noise scale hardly depends on model size.",
-        "Not measured yet: it needs one task with models of several sizes.",
+        "Runs of one batch size and learning rate with models of several sizes (make reproduce-model-size): largest"
+        f" over smallest noise scale at equal loss, geometric mean over goals, at most {EQUAL_NOISE_FACTOR:g}: holds;"
+        f" at most {LOOSELY_EQUAL_NOISE_FACTOR:g}: holds within a factor; else contradicts, unless the exponent in the"
+        " model's size cannot be told from 0: then it is not shown.",
+        _judge_model_size,
     ),
     Claim(
         7,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from reproduce.published import AtLeast, PublishedValue, Range
 from reproduce.report.ratios import Ratio
 from reproduce.report.summaries import Estimate, Goal, Summary
@@ -82,6 +84,12 @@ def duration(seconds: float | None) -> str:
 
 def goal_name(summary: Summary, goal: Goal) -> str:
     return f"{summary.score} {goal.goal:g}"
+
+
+def goal_with_unit(summary: Summary, goal: Goal) -> str:
+    """The goal's name, and a loss in nats as a perplexity too: train loss 5 nats (perplexity 148)."""
+    name = f"{goal_name(summary, goal)} {summary.score_unit}".rstrip()
+    return f"{name} (perplexity {number(math.exp(goal.goal))})" if summary.score_unit == "nats" else name
 
 
 def examples_label(summary: Summary) -> str:

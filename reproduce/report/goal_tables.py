@@ -9,6 +9,7 @@ from reproduce.report.formatting import (
     data_name,
     estimate,
     goal_name,
+    goal_with_unit,
     log10_ratio,
     number,
     percent_off,
@@ -62,7 +63,7 @@ def format_table(summary: Summary | Mapping) -> str:
 def goal_rows(summary: Summary) -> Rows:
     return [
         (
-            goal_name(summary, goal),
+            goal_with_unit(summary, goal),
             estimate(goal.b_crit),
             number(goal.s_min),
             number(goal.e_min),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,15 +16,20 @@ from reproduce import published
 from reproduce.report.fields import FieldError, Fields
 from reproduce.report.summaries import (
     BestStep,
+    ComparedRuns,
+    Comparison,
     Estimate,
     Exact,
     Goal,
     LearningRateFit,
     LineSearch,
+    LossLaw,
+    NoiseAtScore,
     Point,
     PublishedValues,
     SearchLaw,
     SearchPoint,
+    SignedEstimate,
     StartAndRun,
     Summary,
     Sweep,
@@ -47,6 +53,17 @@ def load_line_search(folder: Path) -> LineSearch | None:
     path = folder / "line_search.json"
     remedy = "run its line search again to rewrite it, or delete the file to leave it out"
     return _read(path, parse_line_search, remedy) if path.exists() else None
+
+
+def load_comparisons(folder: Path) -> tuple[Comparison, ...]:
+    """Reads folder/comparison_*.json, by name. Raises SummaryError."""
+    remedy = "run the comparison again to rewrite it, or delete the file to leave it out"
+    return tuple(_read(path, parse_comparison, remedy) for path in sorted(folder.glob("comparison_*.json")))
+
+
+def with_further_files(summary: Summary, folder: Path) -> Summary:
+    """The summary with what other commands measured of the same task. Raises SummaryError."""
+    return replace(summary, line_search=load_line_search(folder), comparisons=load_comparisons(folder))
 
 
 def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
@@ -94,6 +111,58 @@ def parse_summary(record: object) -> Summary:
         sweep=_sweep(fields),
         notes=fields.texts("notes"),
         versions=_versions(fields.optional_fields("versions")),
+        score_unit=fields.optional_text("score_unit"),
+        loss_law=_loss_law(fields.optional_fields("loss_law")),
+    )
+
+
+def parse_comparison(record: object) -> Comparison:
+    """A Comparison from the record of a comparison_<name>.json. Raises FieldError, which names the field."""
+    if not isinstance(record, Mapping):
+        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
+    fields = Fields(record)
+    return Comparison(
+        name=fields.text("comparison"),
+        quantity=fields.text("quantity"),
+        unit=fields.text("unit"),
+        score=fields.text("score"),
+        batch_size=fields.positive("batch_size"),
+        seeds=fields.number("seeds"),
+        runs=tuple(_compared_runs(run) for run in fields.list_of_fields("runs")),
+        spread=tuple(
+            (entry.number("goal"), entry.optional_positive("largest_over_smallest"))
+            for entry in fields.list_of_fields("spread")
+        ),
+        typical_spread=fields.optional_positive("typical_spread"),
+        exponent=_exponent(fields.optional_fields("exponent")),
+        command=fields.optional_text("command"),
+        commit=fields.optional_text("commit"),
+    )
+
+
+def _compared_runs(fields: Fields) -> ComparedRuns:
+    return ComparedRuns(
+        name=fields.text("name"),
+        value=fields.positive("value"),
+        learning_rate=fields.positive("learning_rate"),
+        goals=tuple(
+            NoiseAtScore(goal.number("goal"), _estimate(goal, "b_simple"), goal.numbers("steps"))
+            for goal in fields.list_of_fields("goals")
+        ),
+    )
+
+
+def _exponent(fields: Fields | None) -> SignedEstimate | None:
+    if fields is None:
+        return None
+    return SignedEstimate(fields.number("value"), fields.optional_number("low"), fields.optional_number("high"))
+
+
+def _loss_law(fields: Fields | None) -> LossLaw | None:
+    if fields is None:
+        return None
+    return LossLaw(
+        _estimate(fields, "alpha_b"), fields.positive("b_star"), fields.number("goals"), fields.number("rms")
     )
 
 

@@ -124,7 +124,7 @@ def score_axis(ax: Axes, summary: Summary, which: str) -> None:
     Training runs from left to right on x also where the score falls.
     """
     goals = [goal.goal for goal in summary.goals]
-    ax.set(**{f"{which}label": summary.score})
+    ax.set(**{f"{which}label": f"{summary.score} ({summary.score_unit})" if summary.score_unit else summary.score})
     if not summary.higher_is_better and min(goals) > 0 and max(goals) / min(goals) > 2:
         log_axis(ax, which)
     if which == "x" and not summary.higher_is_better:

@@ -160,6 +160,66 @@ class LineSearch:
 
 
 @dataclass(frozen=True)
+class NoiseAtScore:
+    """The noise scale where runs of one kind pass a goal, and in how many steps they did."""
+
+    goal: float
+    b_simple: Estimate
+    steps: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """One kind of runs in a comparison; value: of the quantity in which kinds differ."""
+
+    name: str
+    value: float
+    learning_rate: float
+    goals: tuple[NoiseAtScore, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The contents of comparison_<name>.json: noise scales of runs that differ in one quantity, at equal score.
+
+    spread: largest over smallest noise scale, by goal; typical_spread: their geometric mean. exponent: of the noise
+    scale as a power of the quantity at equal score.
+    """
+
+    name: str
+    quantity: str
+    unit: str
+    score: str
+    batch_size: float
+    seeds: int
+    runs: tuple[ComparedRuns, ...]
+    spread: tuple[tuple[float, float | None], ...]
+    typical_spread: float | None
+    exponent: SignedEstimate | None
+    command: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class SignedEstimate:
+    """A measured number that may be negative, with its interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class LossLaw:
+    """B_crit = b_star / L^(1 / alpha_b) (Kaplan et al. 2020); of tasks whose score is a loss in nats."""
+
+    alpha_b: Estimate
+    b_star: float
+    goals: int
+    rms: float
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What the sweep cost, over all its runs; examples_full_grid is what a grid without pruning would have taken."""
 
@@ -211,7 +271,11 @@ class Summary:
     sweep: Sweep
     notes: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
-    line_search: LineSearch | None = None  # in a file of its own, since it is a command of its own
+    score_unit: str = ""
+    loss_law: LossLaw | None = None
+    # In files of their own, since they are commands of their own.
+    line_search: LineSearch | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def title(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from reproduce.report.comparison_tables import comparison_header, comparison_rows, finding, title, what_was_run
 from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
-from reproduce.report.formatting import count, data_name, duration, goal_name, number, plural
+from reproduce.report.formatting import count, data_name, duration, estimate, goal_name, number, plural
 from reproduce.report.goal_tables import EXACT_HEADER, GOALS_HEADER, POINTS_HEADER, exact_rows, goal_rows, point_rows
 from reproduce.report.line_search_tables import (
     BEST_STEPS_HEADER,
@@ -16,7 +17,7 @@ from reproduce.report.line_search_tables import (
     run_name,
     search_rows,
 )
-from reproduce.report.summaries import LineSearch, Summary, Sweep
+from reproduce.report.summaries import Comparison, LineSearch, LossLaw, Summary, Sweep
 
 FIGURES = (
     (
@@ -81,6 +82,8 @@ def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> li
         blocks.append(Picture(folder / name, f"{what}: {summary.title}, {summary.scale} scale", caption))
     if summary.line_search:
         blocks += line_search_section(summary, summary.line_search, folder, figures)
+    for comparison in summary.comparisons:
+        blocks += comparison_section(summary, comparison, folder, figures)
     blocks.append(
         Table("Points: every goal at every batch size", POINTS_HEADER, tuple(point_rows(summary)), folded=True)
     )
@@ -106,6 +109,31 @@ def line_search_section(summary: Summary, search: LineSearch, folder: Path, figu
     return blocks
 
 
+def comparison_section(summary: Summary, comparison: Comparison, folder: Path, figures: Collection[str]) -> list[Block]:
+    """Noise scales of runs that differ in one quantity, and how to measure them again."""
+    origin = f", commit {comparison.commit}" if comparison.commit else ""
+    blocks: list[Block] = [Paragraph(f"{title(comparison)}: {what_was_run(comparison)}{origin}.")]
+    if comparison.command:
+        blocks.append(Code(comparison.command))
+    name = f"comparison_{comparison.name}"
+    if name in figures:
+        caption = f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways."
+        blocks.append(Picture(folder / name, f"{title(comparison)}: {summary.title}, {summary.scale} scale", caption))
+    caption = f"{title(comparison)}, at equal {comparison.score}"
+    blocks.append(Table(caption, comparison_header(comparison), tuple(comparison_rows(comparison))))
+    blocks.append(Paragraph(finding(comparison)))
+    return blocks
+
+
+def _loss_law(law: LossLaw) -> str:
+    return (
+        f"B_crit against the loss L in nats: {number(law.b_star)} / L^(1 / alpha_B), alpha_B {estimate(law.alpha_b)} "
+        f"over {plural(law.goals, 'goal')}, rms of ln B_crit {number(law.rms)}. Kaplan et al. 2020 (arXiv 2001.08361) "
+        "have 0.21, for Transformers on other text with another vocabulary. Goals share runs: the interval may be too "
+        "narrow."
+    )
+
+
 def _provenance(summary: Summary) -> list[str]:
     """What was measured, on what, and at what cost, in the order in which a reader doubts it."""
     fit = summary.learning_rate_fit
@@ -117,6 +145,8 @@ def _provenance(summary: Summary) -> list[str]:
     ]
     if fit:
         lines.append(f"Learning rate: {number(fit.eps)} / (1 + {number(fit.knee)} / B)^{number(fit.alpha)}")
+    if summary.loss_law:
+        lines.append(_loss_law(summary.loss_law))
     origin = [summary.date, summary.machine, f"commit {summary.commit}" if summary.commit else ""]
     origin += [f"{name} {version}" for name, version in summary.versions]
     lines.append("Made: " + (", ".join(part for part in origin if part) or "not recorded"))

@@ -29,6 +29,8 @@ LEARNING_RATE_FACTOR = 1.5  # grids are refined to sqrt(2), so the best rate is 
 LOOSE_LEARNING_RATE_FACTOR = 2.0
 SGD_ALPHA = (0.75, 1.25)  # alpha = 1 (appendix A.2), with room for the fit's error
 ADAPTIVE_ALPHA = (0.5, 1.0)  # Adam and RMSProp, appendix A.2
+EQUAL_NOISE_FACTOR = 1.5  # "hardly depends": about what intervals of single noise scales are wide
+LOOSELY_EQUAL_NOISE_FACTOR = 3.0  # still small beside the tenfold growth over a run
 MIN_POINTS = 3  # the law has two parameters: two points fit it exactly
 
 
@@ -103,6 +105,18 @@ def growth_verdict(first: Estimate, last: Estimate) -> str:
     if growth >= GROWTH:
         return HOLDS
     return HOLDS_LOOSELY if growth > SOME_GROWTH else NOT_SHOWN
+
+
+def model_size_verdict(typical_spread: float | None, exponent_low: float | None, exponent_high: float | None) -> str:
+    """Claim 6: largest over smallest noise scale at equal loss, and the exponent in the model's size."""
+    if typical_spread is None:
+        return NOT_SHOWN
+    if typical_spread <= EQUAL_NOISE_FACTOR:
+        return HOLDS
+    if typical_spread <= LOOSELY_EQUAL_NOISE_FACTOR:
+        return HOLDS_LOOSELY
+    flat = exponent_low is None or exponent_high is None or exponent_low <= 0 <= exponent_high
+    return NOT_SHOWN if flat else CONTRADICTS
 
 
 def learning_rate_verdict(rms: float | None, alpha: float, alpha_range: tuple[float, float]) -> str:

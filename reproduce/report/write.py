@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from reproduce import published
+from reproduce.report.comparison_figure import comparison_figure
 from reproduce.report.curves_figure import curves_figure, load_curves
 from reproduce.report.html import render_html
 from reproduce.report.learning_rate_figure import learning_rate_figure
@@ -14,7 +15,7 @@ from reproduce.report.line_search_figure import line_search_figure
 from reproduce.report.markdown import render_markdown
 from reproduce.report.noise_figure import noise_scale_figure
 from reproduce.report.overview_figures import fig4_figure, fig7_figure
-from reproduce.report.reading import SummaryError, load_line_search, load_summary
+from reproduce.report.reading import SummaryError, load_summary, with_further_files
 from reproduce.report.sections import build_report
 from reproduce.report.style import save_figure
 from reproduce.report.summaries import SCALES, Summary
@@ -53,7 +54,7 @@ def load_results(folder: Path, option: str = "--results") -> Results:
             problems.append(_below(str(error), folder))
             continue
         try:
-            summary = replace(summary, line_search=load_line_search(path.parent))
+            summary = with_further_files(summary, path.parent)
         except SummaryError as error:
             problems.append(_below(str(error), folder))
         summaries.append((path.parent, summary))
@@ -65,10 +66,10 @@ def load_results(folder: Path, option: str = "--results") -> Results:
 def write_task_report(folder: Path) -> list[Path]:
     """Writes the figures of one sweep beside its summary.json, as PNG and SVG, and returns their paths.
 
-    Without a curves.csv there is no figure of curves, without a line_search.json none of the line search. Raises
-    FileNotFoundError or SummaryError.
+    Without a curves.csv there is no figure of curves, without a line_search.json or comparison_*.json none of these.
+    Raises FileNotFoundError or SummaryError.
     """
-    return _write_task_figures(folder, replace(load_summary(folder), line_search=load_line_search(folder)))
+    return _write_task_figures(folder, with_further_files(load_summary(folder), folder))
 
 
 def write_report(results: Path, compare: Path | None = None) -> list[Path]:
@@ -117,6 +118,8 @@ def _write_task_figures(folder: Path, summary: Summary) -> list[Path]:
         figures["fig5"] = line_search_figure(summary, summary.line_search)
     else:
         _remove_figure(folder, "fig5")
+    for comparison in summary.comparisons:
+        figures[f"comparison_{comparison.name}"] = comparison_figure(summary, comparison)
     written = [path for name, figure in figures.items() for path in save_figure(figure, folder / name)]
     # Last, since it is the only one whose input can still be unreadable.
     _remove_figure(folder, "curves")

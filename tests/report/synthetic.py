@@ -273,3 +273,48 @@ def full_folder(results: Path) -> Path:
     ):
         write_sweep(results, record)
     return results
+
+
+def comparison_record(exponent: float = 0.0, *, growth: tuple[float, float] = (300, 4_000), **changes: object) -> dict:
+    """The record of a comparison of model sizes whose noise scale goes as size^exponent at each goal's loss."""
+    sizes, goals = (64, 128, 256), (6.0, 5.5, 5.0)
+    noise = geometric(*growth, len(goals))
+    factors = [(size / 64) ** exponent for size in sizes]
+    runs = [
+        {
+            "name": str(size),
+            "value": size,
+            "learning_rate": 0.01,
+            "goals": [
+                {"goal": goal, "steps": [100.0, 110.0]} | with_interval("b_simple", value * factor)
+                for goal, value in zip(goals, noise)
+            ],
+        }
+        for size, factor in zip(sizes, factors)
+    ]
+    spread = max(factors) / min(factors)
+    record = {
+        "task": "billion_word",
+        "scale": "mini",
+        "comparison": "model_size",
+        "quantity": "LSTM size",
+        "unit": "token",
+        "score": "train loss",
+        "batch_size": 1280,
+        "seeds": 2,
+        "runs": runs,
+        "spread": [{"goal": goal, "largest_over_smallest": spread} for goal in goals],
+        "typical_spread": spread,
+        "exponent": {"value": exponent, "low": exponent - 0.1, "high": exponent + 0.1, "points": 9},
+        "command": "python -m reproduce -m task=billion_word/mini comparison=model_size",
+        "commit": "89abcde",
+    }
+    return record | changes
+
+
+def language_record() -> dict:
+    """A sweep of a language model: a loss in nats, and critical batch sizes on Kaplan's law."""
+    goals = (6.0, 5.5, 5.0)
+    law = {"alpha_b": 0.21, "alpha_b_low": 0.18, "alpha_b_high": 0.26, "b_star": 2e8, "goals": 3, "rms": 0.05}
+    b_crit = tuple(2e8 / goal ** (1 / 0.21) for goal in (goals[0], goals[-1]))
+    return sweep_record("billion_word", goals=goals, b_crit=b_crit, score="train loss", score_unit="nats", loss_law=law)
