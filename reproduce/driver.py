@@ -107,7 +107,7 @@ class Sweep:
         if missing:
             self.progress.watch(
                 [self.runs.settings(overrides).record_path for overrides in missing],
-                done=len(known) + len(trials) - len(missing),
+                done=len(known.keys() | set(trials)) - len(missing),  # a trial may be asked for again, further
                 planned=expected_runs(self.plan),
                 given_up=sum(outcome.status == "given_up" for outcome in known.values()),
                 seconds=sum(outcome.seconds for outcome in known.values()),
