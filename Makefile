@@ -37,7 +37,7 @@ $(VENV)/installed: pyproject.toml
 test: $(VENV)/installed ## run the tests, lint included
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadscope
 
 lint: $(VENV)/installed ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
