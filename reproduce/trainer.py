@@ -71,7 +71,11 @@ class Trainer:
         self.probe_sampler = task.sampler(self.run.seed + PROBE_SEED_OFFSET, 0, 1, ranks.device)
         share = self.samples // ranks.size
         self.micro_batches = math.ceil(share / self.options.max_samples)
-        measured = self.options.log_noise_scale and (ranks.size > 1 or self.micro_batches > 1)
+        if task.on_policy:
+            groups = math.ceil(self.noise_options.probe_groups / ranks.size)
+            self.micro_batches = max(self.micro_batches, min(share, groups))
+        wanted = self.options.log_noise_scale or task.on_policy
+        measured = wanted and (ranks.size > 1 or self.micro_batches > 1)
         self.noise_scale = (
             NoiseScale(self.wrapped, micro_batches=self.micro_batches > 1, units_per_sample=task.units_per_sample)
             if measured
@@ -101,6 +105,8 @@ class Trainer:
         self.step += 1
         self._seed_step()
         batch = self.sampler.draw(self.step, self.samples, self.model)
+        if self.task.on_policy:
+            self.batch = batch  # for the noise scales of the loss's terms
         share = len(batch[0])
         parts = list(zip(*(tensor.tensor_split(self.micro_batches) for tensor in batch), strict=True))
         total = torch.zeros((), device=self.ranks.device)
@@ -155,22 +161,40 @@ class Trainer:
             return {}
         estimate = self.noise_scale.estimate()
         self.noise_scale.estimator.reset()
-        return {"training": {"grad_sq": estimate.grad_sq, "trace": estimate.trace, "updates": estimate.updates}}
+        return {"grad_sq": estimate.grad_sq, "trace": estimate.trace, "updates": estimate.updates}
+
+    def _noise(self) -> dict:
+        """The noise scale as an evaluation records it. Collective over ranks."""
+        training = self._training_noise()
+        if not self.task.on_policy:
+            return self._probe() | ({"training": training} if training else {})
+        if not training:
+            return {}
+        return {"probe": training | {"examples": training["updates"] * self.run.batch_size}} | self._noise_of_parts()
+
+    def _noise_of_parts(self) -> dict:
+        """Noise scales of terms of the loss, between groups of the last batch. On one rank alone."""
+        groups = min(self.samples, self.noise_options.probe_groups)
+        if self.ranks.size > 1 or self.samples % groups:
+            return {}
+        return {
+            name: moments(probe(self.model, part, self.batch, groups)[0], self.task.units_per_sample)
+            for name, part in self.task.loss_parts().items()
+        }
 
     def evaluate(self, loss: float | None) -> str | None:
         """Records an evaluation; returns the run's outcome where it ends here, else None. Collective over ranks."""
-        training_noise = self._training_noise() if loss is not None and math.isfinite(loss) else {}
         finite = loss is None or math.isfinite(loss)
-        probe_entry = self._probe() if finite and self.step > 0 else {}
-        score = from_first_rank(self._score() if self.ranks.is_first else None, self.ranks)
+        noise = self._noise() if finite and self.step > 0 else {}
+        reports = self._gathered(self.sampler.report())
+        score = from_first_rank(self._score(reports) if self.ranks.is_first else None, self.ranks)
         entry = {
             "step": self.step,
             "examples": self.step * self.run.batch_size,
             "score": score,
             "loss": loss,
             "seconds": round(self.seconds, 3),
-            **probe_entry,
-            **training_noise,
+            **noise,
         }
         self.evaluations.append(entry)
         if self.writer:
@@ -178,10 +202,18 @@ class Trainer:
             self.log(entry)
         return self._outcome(finite and math.isfinite(score))
 
-    def _score(self) -> float:
+    def _gathered(self, value: dict) -> list[dict]:
+        """Every rank's value, in the order of ranks, on the first one; elsewhere something else. Collective."""
+        if self.ranks.size == 1:
+            return [value]
+        box = [None] * self.ranks.size if self.ranks.is_first else None
+        dist.gather_object(value, box)
+        return box or []
+
+    def _score(self, reports: list[dict]) -> float:
         training = self.model.training
         self.model.eval()
-        score = float(self.task.evaluate(self.model))
+        score = float(self.task.score_run(self.model, reports))
         self.model.train(training)
         return score
 
@@ -260,11 +292,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Writes a checkpoint. Collective: samplers may differ between ranks (environments), so all are gathered."""
-        samplers = [self.sampler.state_dict()]
-        if self.ranks.size > 1:
-            box = [None] * self.ranks.size if self.ranks.is_first else None
-            dist.gather_object(samplers[0], box)
-            samplers = box
+        samplers = self._gathered(self.sampler.state_dict())
         if self.writer is None:
             return
         state = {

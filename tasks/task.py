@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +55,10 @@ class Sampler(ABC):
     def draw(self, step: int, samples: int, model: nn.Module) -> Batch:
         """This rank's share of the global batch of `samples` samples at `step`. Supervised tasks ignore `model`."""
 
+    def report(self) -> dict:
+        """What this rank's environments have shown, for `Task.score_run`; nothing for supervised tasks."""
+        return {}
+
     def state_dict(self) -> dict:
         return {}
 
@@ -99,6 +104,8 @@ class Task(ABC):
         goals: scores from easy to hard; a sweep records the steps to each.
         smoothing: evaluations in the centred mean of the score in which goals are looked for (odd).
         data: name of the data, as results show it.
+        on_policy: True where samples come from environments in which the model acts. The noise scale is then measured
+            between groups of the training batch's own samples, as no other environments are where the policy is.
         embedded: True where the data is small or generated and comes with a package: not the paper's data.
     """
 
@@ -109,6 +116,7 @@ class Task(ABC):
     higher_is_better: bool = False
     goals: tuple[float, ...]
     smoothing: int = 3
+    on_policy: bool = False
     data: str
     embedded: bool
 
@@ -128,6 +136,11 @@ class Task(ABC):
     def evaluate(self, model: nn.Module) -> float:
         """The score, on a fixed set of samples, in evaluation mode; leaves the model in the mode it was in."""
 
+    def score_run(self, model: nn.Module, reports: Sequence[dict]) -> float:
+        """The score of a run under way; `reports`: what each rank's sampler reports. Unless the task says otherwise,
+        that of the model alone."""
+        return self.evaluate(model)
+
     @abstractmethod
     def fake_batch(self, samples: int) -> Batch:
         """A batch of the right shapes and types without any data, so that every task is testable in milliseconds."""
@@ -135,6 +148,10 @@ class Task(ABC):
     def prepare(self) -> None:
         """Makes the data available, or raises TaskError that says how to. Called in one process before the others."""
         return
+
+    def loss_parts(self) -> dict[str, Callable[[nn.Module, Batch], Tensor]]:
+        """Terms of the loss, by name, whose own noise scales are to be recorded (policy and value)."""
+        return {}
 
     def exact_steps(self, batch_size: float, goal: float) -> float | None:
         """Fewest steps to `goal` at `batch_size` over all learning rates, where theory knows it; else None."""

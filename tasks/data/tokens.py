@@ -8,20 +8,18 @@
 An interrupted preparation goes on with the first shard that the index does not have.
 """
 
-import fcntl
 import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
+from tasks.data.cache import alone_in, progress_bar, write_whole
 from tasks.data.text import Corpus, TextShard
 from tasks.task import TaskError
 
@@ -80,7 +78,7 @@ class TokenFolder:
         if not any(self.missing(part) for part in PARTS):
             return
         try:
-            with _alone_in(self.folder):
+            with alone_in(self.folder):
                 self._encode(self._tokenizer())
         except OSError as error:
             raise TaskError(
@@ -102,14 +100,14 @@ class TokenFolder:
             shards = self.corpus.train[:SHARDS_FOR_VOCABULARY]
             print(f"Learning {self.vocabulary:,} byte pairs of {self.corpus.name}.", file=sys.stderr)
             trained = train_tokenizer((text for shard in shards for text in shard.read()), self.vocabulary)
-            _write(path, trained.to_str())
+            write_whole(path, trained.to_str().encode())
         return Tokenizer.from_file(str(path))
 
     def _encode(self, tokenizer) -> None:
         left = [(part, shard) for part in PARTS for shard in self.missing(part)]
         end = tokenizer.token_to_id(END)
         total = sum(shard.size for _, shard in left)
-        with tqdm(total=total, unit="B", unit_scale=True, desc=f"Tokens of {self.corpus.name}") as progress:
+        with progress_bar(total, f"Tokens of {self.corpus.name}", "B") as progress:
             for part, shard in left:
                 numbers = encode(tokenizer, shard.read(), end)
                 index = self._index()
@@ -120,7 +118,7 @@ class TokenFolder:
                     file.flush()
                     os.fsync(file.fileno())
                 index[part].append([shard.name, len(numbers)])
-                _write(self.folder / "index.json", json.dumps(index, indent=1))
+                write_whole(self.folder / "index.json", json.dumps(index, indent=1).encode())
                 progress.update(shard.size)
 
     def _index(self) -> dict[str, list]:
@@ -170,19 +168,3 @@ def encode(tokenizer, texts: Sequence[str], end: int) -> np.ndarray:
         for encoding in tokenizer.encode_batch_fast(texts[first : first + TEXTS_AT_ONCE], add_special_tokens=False):
             parts.append(np.array([*encoding.ids, end], dtype=np.uint16))
     return np.concatenate(parts)
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Waits until no other process prepares this folder; the system lets go of the lock when a process dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _write(path: Path, text: str) -> None:
-    """As a whole or not at all."""
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

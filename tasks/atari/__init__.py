@@ -1,0 +1,1 @@
+"""Atari games learnt with A2C (App. A.4)."""
