@@ -203,6 +203,36 @@ def measure_reading(blocks: int) -> dict:
     }
 
 
+def measure_games(ranks: Ranks, blocks: int) -> list[dict]:
+    """A step of Atari environments beside gymnasium's processes, and the share of a training step that play takes."""
+    import ale_py
+    import gymnasium
+
+    torch.set_num_threads(1)
+    task, environments = "atari_breakout/mini", 32
+    trainer = trainer_for(run_config(task, 5 * environments, 1), ranks, log_noise_scale=False)
+    trainer.train_step()
+    own, rng = trainer.sampler.environments, np.random.default_rng(0)
+    gymnasium.register_envs(ale_py)
+
+    def one() -> gymnasium.Env:
+        return gymnasium.make("ALE/Breakout-v5", obs_type="ram", frameskip=4, repeat_action_probability=0.0)
+
+    about = {"task": task, "batch_size": 5 * environments, "ranks": 1}
+    theirs = gymnasium.vector.AsyncVectorEnv([one] * environments)
+    try:
+        theirs.reset(seed=0)
+        pair = (
+            lambda: own.step(rng.integers(own.actions, size=environments)),
+            lambda: theirs.step(rng.integers(own.actions, size=environments)),
+        )
+        rows = [{"what": "play / AsyncVectorEnv", **about, **compare(*pair, blocks, ranks)}]
+    finally:
+        theirs.close()
+    times = compare(drawing(trainer), trainer_step(trainer), blocks, ranks)
+    return [*rows, {"what": "drawing / step", **about, **times}]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ratios of step times; see the module's text.")
     parser.add_argument("--blocks", type=int, default=21, help="pairs of blocks for each ratio (default 21)")
@@ -215,6 +245,7 @@ def main() -> None:
     # Fewer blocks: there are many rows, and what they show is far from the limit of what blocks can tell.
     rows += run_on_ranks(measure_drawing, 1, "cpu", max(3, arguments.blocks // 3))
     rows.append(measure_reading(arguments.blocks))
+    rows += run_on_ranks(measure_games, 1, "cpu", max(3, arguments.blocks // 3))
     print(f"{'what':<22}{'task':<24}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
     for row in rows:
         low, high = row["ratio_quartiles"]
