@@ -20,6 +20,9 @@ FURTHEST = 8 * PER_OCTAVE  # a search looks this far each way
 # With further seeds to come a run goes on for so long beyond the fewest steps, as its rate may win with these. Half as
 # much again is what a rate 2.6 times too high or too low takes where steps follow (r + 1 / r) / 2.
 SECOND_LOOK = 1.5
+# A rate that was run with fewer seeds than another is preferred to it only if it takes so many times fewer steps: near
+# the best rate steps hardly depend on it, and single seeds would take the lead by luck, one rate after the other.
+FEWER_SEEDS = 1.1
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,12 @@ def expected_steps(outcomes: Sequence[Outcome], goal: int) -> float:
 
 def best_index(rates: Rates, goal: int) -> int:
     """The learning rate of the fewest expected steps to the goal; where none reaches it, that which came closest."""
+    seeds = {index: sum(tells(outcome, goal) for outcome in outcomes) for index, outcomes in rates.items()}
+    most = max(seeds.values())
 
     def rank(index: int) -> tuple[float, float, int]:
-        outcomes = rates[index]
-        return expected_steps(outcomes, goal), -max(o.progress for o in outcomes), index
+        handicap = FEWER_SEEDS if seeds[index] < most else 1.0
+        return handicap * expected_steps(rates[index], goal), -max(o.progress for o in rates[index]), index
 
     return min(rates, key=rank)
 
