@@ -27,6 +27,7 @@ from reproduce.records import Record
 from reproduce.results import rounded, write_json
 from reproduce.run import versions
 from reproduce.settings import ConfigError, run_folder, task_and_scale
+from reproduce.summary import commits_of
 from reproduce.validation import above, least, parse, section
 
 
@@ -172,7 +173,7 @@ class Comparison:
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
             "date": str(date.today()),
             "versions": versions() | {"python": platform.python_version()},
-            "commit": ", ".join(sorted({r.header.get("commit") or "unknown" for r in records.values()})),
+            "commit": commits_of(records.values()),
         }
 
     def run_entry(self, name: str, records: dict[tuple[str, int], Record], noise: Sequence[NoiseAtGoal]) -> dict:

@@ -3,7 +3,7 @@
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -44,6 +44,12 @@ class FinishedSweep:
     plan: SweepPlan
     known: Known
     records: dict[Trial, Record]
+
+
+def commits_of(records: Iterable[Record]) -> str:
+    """The commits that trained the runs, and after them the one that chose among them and fitted, where it is another."""
+    trained = sorted({record.header.get("commit") or "unknown" for record in records})
+    return ", ".join(dict.fromkeys([*trained, commit() or "unknown"]))
 
 
 class Summary:
@@ -220,7 +226,6 @@ class Summary:
 
     def as_dict(self) -> dict:
         row = published(self.sweep.name)
-        commits = sorted({record.header.get("commit") or "unknown" for record in self.records.values()})
         return {
             "task": self.sweep.name,
             "scale": self.sweep.scale,
@@ -244,7 +249,7 @@ class Summary:
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
             "date": str(date.today()),
             "versions": versions() | {"python": platform.python_version()},
-            "commit": commits[0] if len(commits) == 1 else ", ".join(commits) or commit(),
+            "commit": commits_of(self.records.values()),
             "notes": [],
         }
 
