@@ -47,7 +47,7 @@ class FinishedSweep:
 
 
 def commits_of(records: Iterable[Record]) -> str:
-    """The commits that trained the runs, and after them the one that chose among them and fitted, where it is another."""
+    """The commits that trained the runs, then the one that chose among them and fitted, where it is another."""
     trained = sorted({record.header.get("commit") or "unknown" for record in records})
     return ", ".join(dict.fromkeys([*trained, commit() or "unknown"]))
 
