@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -157,20 +158,18 @@ def drawing(trainer: Trainer) -> Callable[[], None]:
     return take
 
 
-def measure_drawing(ranks: Ranks, blocks: int) -> list[dict]:
-    """The share of a training step that goes into making or reading its batch, at every batch size of each task."""
+def measure_drawing(ranks: Ranks, task: str, blocks: int) -> list[dict]:
+    """The share of a training step that goes into making or reading its batch, at every batch size."""
     torch.set_num_threads(1)
     rows = []
-    for task in DRAWN:
-        sizes = run_config(task, 64, 1)["grid"]["batch_sizes"]
-        for batch_size in sizes:
-            trainer = trainer_for(run_config(task, batch_size, 1), ranks, log_noise_scale=False)
-            times = compare(drawing(trainer), trainer_step(trainer), blocks, ranks)
-            rows.append({"what": "drawing / step", "task": task, "batch_size": batch_size, "ranks": 1, **times})
+    for batch_size in run_config(task, 64, 1)["grid"]["batch_sizes"]:
+        trainer = trainer_for(run_config(task, batch_size, 1), ranks, log_noise_scale=False)
+        times = compare(drawing(trainer), trainer_step(trainer), blocks, ranks)
+        rows.append({"what": "drawing / step", "task": task, "batch_size": batch_size, "ranks": 1, **times})
     return rows
 
 
-def measure_reading(blocks: int) -> dict:
+def measure_reading(blocks: int) -> list[dict]:
     """Reading batches of the paper's language model on one core, beside the least time that a GPU takes to train on
     one: six operations a weight and token, all weights but the embedding's, at the GPU's greatest speed.
     """
@@ -191,7 +190,7 @@ def measure_reading(blocks: int) -> dict:
             seconds_per_step(lambda: sampler.draw(next(steps), READ_TOKENS // LENGTH, model), 50) for _ in range(blocks)
         ]
     low, median, high = np.percentile(times, [25, 50, 75])
-    return {
+    row = {
         "what": "reading / GPU's step",
         "task": "billion_word/paper",
         "batch_size": READ_TOKENS,
@@ -201,11 +200,11 @@ def measure_reading(blocks: int) -> dict:
         "milliseconds": round(step * 1e3, 3),
         "blocks": blocks,
     }
+    return [row]
 
 
 def measure_games(ranks: Ranks, blocks: int) -> list[dict]:
     """A step of Atari environments beside gymnasium's processes, and the share of a training step that play takes."""
-    import ale_py
     import gymnasium
 
     torch.set_num_threads(1)
@@ -213,13 +212,12 @@ def measure_games(ranks: Ranks, blocks: int) -> list[dict]:
     trainer = trainer_for(run_config(task, 5 * environments, 1), ranks, log_noise_scale=False)
     trainer.train_step()
     own, rng = trainer.sampler.environments, np.random.default_rng(0)
-    gymnasium.register_envs(ale_py)
 
     def one() -> gymnasium.Env:
-        return gymnasium.make("ALE/Breakout-v5", obs_type="ram", frameskip=4, repeat_action_probability=0.0)
+        return gymnasium.make("ale_py:ALE/Breakout-v5", obs_type="ram", frameskip=4, repeat_action_probability=0.0)
 
     about = {"task": task, "batch_size": 5 * environments, "ranks": 1}
-    theirs = gymnasium.vector.AsyncVectorEnv([one] * environments)
+    theirs = gymnasium.vector.AsyncVectorEnv([one] * environments, context="fork")
     try:
         theirs.reset(seed=0)
         pair = (
@@ -238,21 +236,28 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=21, help="pairs of blocks for each ratio (default 21)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder for benchmarks.json")
     arguments = parser.parse_args()
-    rows = []
-    for size in (1, 2):
-        configs = {(task, batch_size): run_config(task, batch_size, size) for task, batch_size in TIMED}
-        rows += run_on_ranks(measure, size, "cpu", configs, arguments.blocks)
-    # Fewer blocks: there are many rows, and what they show is far from the limit of what blocks can tell.
-    rows += run_on_ranks(measure_drawing, 1, "cpu", max(3, arguments.blocks // 3))
-    rows.append(measure_reading(arguments.blocks))
-    rows += run_on_ranks(measure_games, 1, "cpu", max(3, arguments.blocks // 3))
+    # Fewer blocks where there are many rows, and what they show is far from the limit of what blocks can tell.
+    fewer = max(3, arguments.blocks // 3)
+    configs = {
+        size: {(task, batch_size): run_config(task, batch_size, size) for task, batch_size in TIMED} for size in (1, 2)
+    }
+    parts = (
+        *(partial(run_on_ranks, measure, size, "cpu", configs[size], arguments.blocks) for size in (1, 2)),
+        *(partial(run_on_ranks, measure_drawing, 1, "cpu", task, fewer) for task in DRAWN),
+        partial(measure_reading, arguments.blocks),
+        partial(run_on_ranks, measure_games, 1, "cpu", fewer),
+    )
     print(f"{'what':<22}{'task':<24}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
-    for row in rows:
-        low, high = row["ratio_quartiles"]
-        print(
-            f"{row['what']:<22}{row['task']:<24}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
-            f"{row['ratio']:>8.3f}   {low:.3f} to {high:.3f}"
-        )
+    rows = []
+    for part in parts:
+        for row in part():
+            low, high = row["ratio_quartiles"]
+            print(
+                f"{row['what']:<22}{row['task']:<24}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
+                f"{row['ratio']:>8.3f}   {low:.3f} to {high:.3f}",
+                flush=True,
+            )
+            rows.append(row)
     summary = {
         "rows": rows,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
