@@ -17,7 +17,7 @@ from tasks.task import random_generator
 
 ATLAS_COLUMNS = 64
 TEXTURES = 512
-NOISE_VALUES = 1 << 21  # of which each image takes a slice, beginning anywhere
+NOISE_VALUES = 1 << 18  # of which each image takes a slice, beginning anywhere: few enough to stay in a cache
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Composites(nn.Module):
         light = self._drawn(drawn, "light_x", 2)[:, None].expand(n, 3, 2)
         flat = torch.cat([light, background[:, :, None]], 2).view(3 * n, 3)
         images = (flat @ self.plane).view(n, 3, -1)
-        field = self.textures[self._drawn(drawn, "field").long()]
+        field = self.textures.index_select(0, self._drawn(drawn, "field").long())
         images.baddbmm_(torch.stack([ink, texture], 2), torch.stack([self._masks(drawn, shape), field], 1))
         windows = self.noise.as_strided((NOISE_VALUES - 3 * size**2 + 1, 3 * size**2), (1, 1))
         noise = windows[self._drawn(drawn, "noise_start").long()].view_as(images)

@@ -10,7 +10,7 @@ from tasks.data.composite import Composites, Look
 from tasks.task import TaskError, random_generator
 
 DIGITS = 10
-STRIPS = 4096
+STRIPS = 1024
 HEIGHT, WIDTH = 40, 72  # of a strip: room for rotated and shrunk views of 32 x 32, and for both neighbours
 DIGIT_HEIGHT = 22  # pixels; SVHN's crops are about as tight
 # Fonts with plain digits, among those that matplotlib ships.
