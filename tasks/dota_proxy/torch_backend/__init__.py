@@ -1,0 +1,1 @@
+"""The battle as tensors, for GPUs: every function does all games at once. Equal in the state, bit for bit."""
