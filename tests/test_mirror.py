@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,14 @@ def read_wandb(path: Path) -> WandbRun:
     return found
 
 
+def finished_wandb(path: Path) -> WandbRun:
+    """The file once its last record is there: W&B's own process writes it, a while after the run on a busy machine."""
+    until = time.monotonic() + 60
+    while not (found := read_wandb(path)).exit_codes and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
 def wandb_files(outputs: Path) -> list[Path]:
     return sorted(outputs.glob("wandb/offline-run-*/run-*.wandb"))
 
@@ -93,7 +102,7 @@ def mirrored(tmp_path_factory) -> tuple[Path, socket.socket]:
 def test_one_offline_run_holds_the_config_and_every_evaluation(mirrored):
     outputs, _ = mirrored
     (path,) = wandb_files(outputs)
-    record, mirror = record_in(outputs), read_wandb(path)
+    record, mirror = record_in(outputs), finished_wandb(path)
     assert path.name == f"run-{record.path.stem}.wandb"
     assert {key: mirror.config[key] for key in record.header["identity"]} == record.header["identity"]
     assert [row["_step"] for row in mirror.history] == [e["step"] for e in record.evaluations]
@@ -144,7 +153,7 @@ def test_mirror_is_finished_with_a_failure_when_training_raises_and_again_when_i
             run(cfg)
     assert wandb.run is None
     (failed_path,) = wandb_files(outputs)
-    failed, record = read_wandb(failed_path), record_in(outputs)
+    failed, record = finished_wandb(failed_path), record_in(outputs)
     assert failed.exit_codes == [1]
     assert [row["score"] for row in failed.history] == scores == [e["score"] for e in record.evaluations]
     assert record.outcome["error"] == "RuntimeError: the sixth evaluation"
@@ -152,7 +161,7 @@ def test_mirror_is_finished_with_a_failure_when_training_raises_and_again_when_i
     assert run(cfg)["status"] == "exhausted"
     assert wandb.run is None
     (path,) = set(wandb_files(outputs)) - {failed_path}
-    assert read_wandb(path).exit_codes == [0]
+    assert finished_wandb(path).exit_codes == [0]
     assert len(read_wandb(path).history) == len(record_in(outputs).evaluations)
 
     run(cfg)  # complete: told from its record, without another W&B run
