@@ -105,6 +105,11 @@ def seconds_per_step(take: Callable[[], None], steps: int) -> float:
     return (time.perf_counter() - began) / steps
 
 
+def quartiles(ratios: np.ndarray) -> dict:
+    low, median, high = np.percentile(ratios, [25, 50, 75])
+    return {"ratio": round(float(median), 4), "ratio_quartiles": [round(float(low), 4), round(float(high), 4)]}
+
+
 def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, ranks: Ranks) -> dict:
     """Times of both and the ratio first / second, over pairs of blocks in alternating order."""
     seconds_per_step(first, 3), seconds_per_step(second, 3)  # warm-up
@@ -120,10 +125,8 @@ def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, 
             a, b = seconds_per_step(first, steps), seconds_per_step(second, steps)
         pairs.append((a, b))
     table = np.array(pairs)
-    low, median, high = np.percentile(table[:, 0] / table[:, 1], [25, 50, 75])
     return {
-        "ratio": round(float(median), 4),
-        "ratio_quartiles": [round(float(low), 4), round(float(high), 4)],
+        **quartiles(table[:, 0] / table[:, 1]),
         "milliseconds": round(float(np.median(table[:, 1])) * 1e3, 3),
         "blocks": blocks,
     }
@@ -189,14 +192,12 @@ def measure_reading(blocks: int) -> list[dict]:
         times = [
             seconds_per_step(lambda: sampler.draw(next(steps), READ_TOKENS // LENGTH, model), 50) for _ in range(blocks)
         ]
-    low, median, high = np.percentile(times, [25, 50, 75])
     row = {
         "what": "reading / GPU's step",
         "task": "billion_word/paper",
         "batch_size": READ_TOKENS,
         "ranks": 1,
-        "ratio": round(float(median / step), 4),
-        "ratio_quartiles": [round(float(low / step), 4), round(float(high / step), 4)],
+        **quartiles(np.array(times) / step),
         "milliseconds": round(step * 1e3, 3),
         "blocks": blocks,
     }

@@ -8,11 +8,8 @@ learning rate). The noise scale is taken at the task's goals, so that runs are h
 
 import itertools
 import math
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,9 @@ from reproduce.places import check_writable, only_sweep_in, relative
 from reproduce.power_law import PowerLaw, estimated, fit_power_law
 from reproduce.progress import Progress
 from reproduce.records import Record
+from reproduce.report import format_comparison, write_task_report
 from reproduce.results import rounded, write_json
-from reproduce.run import versions
+from reproduce.run import origin
 from reproduce.settings import ConfigError, run_folder, task_and_scale
 from reproduce.summary import commits_of
 from reproduce.validation import above, least, parse, section
@@ -110,8 +108,6 @@ class Comparison:
 
     def run(self) -> Path:
         """Runs what is missing, writes the result, prints a table; returns the results folder."""
-        from reproduce.report import format_comparison, write_task_report
-
         self.task.prepare()
         check_writable(self.results)
         wanted = {
@@ -120,17 +116,10 @@ class Comparison:
             for seed in range(self.settings.seeds)
         }
         with only_sweep_in(self.folder):
-            missing = [overrides for overrides in wanted.values() if self.runs.complete_record(overrides) is None]
-            if missing:
-                paths = [self.runs.settings(overrides).record_path for overrides in missing]
-                self.progress.watch(paths, done=len(wanted) - len(missing), planned=len(wanted))
-                self.runs.launch(missing, self.progress)
-            else:
-                print(f"{self.task_name}/{self.scale} {self.name}: all {len(wanted)} runs are there already.")
-            records = {key: self.runs.complete_record(overrides) for key, overrides in wanted.items()}
-        complete = {key: record for key, record in records.items() if record is not None}
-        if not complete:
-            raise ConfigError(f"Every run failed. The first one: {next(iter(self.runs.failures.values()))}")
+            records = self.runs.run(list(wanted.values()), self.progress, total=len(wanted), planned=len(wanted))
+        if self.runs.launched == 0:
+            print(f"{self.task_name}/{self.scale} {self.name}: all {len(wanted)} runs are there already.")
+        complete = {key: records[overrides] for key, overrides in wanted.items() if overrides in records}
         result = rounded(self.as_dict(complete))
         path = self.results / f"comparison_{self.name}.json"
         write_json(path, result)
@@ -170,9 +159,7 @@ class Comparison:
             if law
             else None,
             "command": " ".join(["python -m reproduce -m", *self.arguments]),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-            "date": str(date.today()),
-            "versions": versions() | {"python": platform.python_version()},
+            **origin(),
             "commit": commits_of(records.values()),
         }
 

@@ -103,26 +103,23 @@ class Sweep:
 
     def run_round(self, trials: Sequence[Trial], known: Known) -> Known:
         """Outcomes of all trials, of which those without a complete record are run."""
-        missing = [self.overrides(t) for t in trials if self.runs.complete_record(self.overrides(t)) is None]
-        if missing:
-            self.progress.watch(
-                [self.runs.settings(overrides).record_path for overrides in missing],
-                done=len(known.keys() | set(trials)) - len(missing),  # a trial may be asked for again, further
-                planned=expected_runs(self.plan),
-                given_up=sum(outcome.status == "given_up" for outcome in known.values()),
-                seconds=sum(outcome.seconds for outcome in known.values()),
-            )
-            self.runs.launch(missing, self.progress)
+        overrides = {trial: self.overrides(trial) for trial in trials}
+        records = self.runs.run(
+            list(overrides.values()),
+            self.progress,
+            total=len(known.keys() | overrides.keys()),  # a trial may be asked for again, further
+            planned=expected_runs(self.plan),
+            given_up=sum(outcome.status == "given_up" for outcome in known.values()),
+            seconds=sum(outcome.seconds for outcome in known.values()),
+        )
         outcomes: Known = {}
         for trial in trials:
-            record = self.runs.complete_record(self.overrides(trial))
+            record = records.get(overrides[trial])
             if record is None:
                 outcomes[trial] = Outcome("failed", (), 0, float("-inf"))
                 continue
             self.records[trial] = record
             outcomes[trial] = outcome_from_record(record, trial.limits, self.task.higher_is_better)
-        if not self.records:
-            raise ConfigError(f"Every run failed. The first one: {next(iter(self.runs.failures.values()))}")
         return outcomes
 
     def finished(self, known: Known) -> FinishedSweep:

@@ -39,6 +39,7 @@ class LaunchedRuns:
         self.task = build_task(config)
         self.failures: dict[Overrides, str] = {}
         self.launched = 0
+        self.any_complete = False
 
     def settings(self, overrides: Overrides) -> Settings:
         """The settings of a run, as they will be in its own process."""
@@ -61,18 +62,38 @@ class LaunchedRuns:
         record = read_record(path, settings.identity()) if path.exists() else None
         return record if record and is_complete(record.outcome, settings.run.limits) else None
 
-    def launch(self, missing: Sequence[Overrides], progress: Progress) -> None:
-        """Runs what is missing, under a progress line; what fails is kept in `failures`."""
-        with progress:
-            returns = self.launcher.launch(
-                [[*self.arguments, *overrides] for overrides in missing], initial_job_idx=self.launched
-            )
-        self.launched += len(missing)
-        for overrides, job in zip(missing, returns, strict=True):
-            if job.status == JobStatus.FAILED:
-                self.failures[overrides] = failure_text(job._return_value)
-            elif self.complete_record(overrides) is None:
-                self.failures[overrides] = "it ended without an outcome in its record; start the command again."
+    def run(
+        self, wanted: Sequence[Overrides], progress: Progress, total: int, planned: float, **so_far: float
+    ) -> dict[Overrides, Record]:
+        """Runs what is missing; returns the complete records of all wanted runs. What fails is kept in `failures`.
+
+        Args:
+            total: runs that will be complete after these. planned, so_far: see Progress.watch.
+
+        Raises:
+            ConfigError: if every run so far has failed.
+        """
+        found = {overrides: self.complete_record(overrides) for overrides in wanted}
+        missing = [overrides for overrides, record in found.items() if record is None]
+        if missing:
+            paths = [self.settings(overrides).record_path for overrides in missing]
+            progress.watch(paths, total - len(missing), planned, **so_far)
+            with progress:
+                returns = self.launcher.launch(
+                    [[*self.arguments, *overrides] for overrides in missing], initial_job_idx=self.launched
+                )
+            self.launched += len(missing)
+            found |= {overrides: self.complete_record(overrides) for overrides in missing}
+            for overrides, job in zip(missing, returns, strict=True):
+                if job.status == JobStatus.FAILED:
+                    self.failures[overrides] = failure_text(job._return_value)
+                elif found[overrides] is None:
+                    self.failures[overrides] = "it ended without an outcome in its record; start the command again."
+        complete = {overrides: record for overrides, record in found.items() if record is not None}
+        self.any_complete = self.any_complete or bool(complete)
+        if not self.any_complete:
+            raise ConfigError(f"Every run failed. The first one: {next(iter(self.failures.values()))}")
+        return complete
 
     def tell_failures(self) -> None:
         """Each kind of failure once, with the runs that it ended."""

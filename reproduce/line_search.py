@@ -6,13 +6,10 @@ from products with the Hessian and B_simple, at the same weights. Direction and 
 descent whatever the task's optimiser, since that is what the theory speaks of.
 """
 
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 
 import hydra
@@ -33,7 +30,7 @@ from reproduce.records import RecordWriter, complete_lines
 from reproduce.report import format_line_search, write_task_report
 from reproduce.report.reading import SummaryError
 from reproduce.results import write_json
-from reproduce.run import commit, failure_text, versions
+from reproduce.run import commit, failure_text, origin, versions
 from reproduce.settings import (
     ConfigError,
     LineSearchSettings,
@@ -219,9 +216,7 @@ class Search:
             "settings": asdict(self.options),
             "seconds": sum(point.seconds for point in measured),
             "command": " ".join(["python -m reproduce.line_search", *sys.argv[1:]]),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-            "date": str(date.today()),
-            "versions": versions() | {"python": platform.python_version()},
+            **origin(),
             "commit": ", ".join(sorted({point.commit or "unknown" for point in measured})),
         }
 

@@ -1,8 +1,11 @@
 """One run from a composed config: skipped if its record is complete, resumed if it was interrupted."""
 
 import importlib.metadata
+import os
+import platform
 import subprocess
 import traceback
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,6 +32,15 @@ PACKAGES = ("torch", "numpy", "hydra-core")
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def origin() -> dict:
+    """Where, when and with what results were made, as they say it themselves."""
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "date": str(date.today()),
+        "versions": versions() | {"python": platform.python_version()},
+    }
 
 
 @lru_cache(maxsize=1)

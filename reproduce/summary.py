@@ -2,10 +2,8 @@
 
 import math
 import os
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from reproduce.power_law import estimated, fit_loss_law
 from reproduce.published import published
 from reproduce.records import Record
 from reproduce.results import rounded, write_csv, write_json
-from reproduce.run import commit, versions
+from reproduce.run import commit, origin
 from reproduce.sweep import PER_OCTAVE, Known, SweepPlan, Trial, best_index, by_index, points
 from reproduce.tradeoff import Point, fit_learning_rate, fit_tradeoff
 from tasks.task import Task
@@ -246,9 +244,7 @@ class Summary:
             "loss_law": self.loss_law(),
             "sweep": self.cost(),
             "command": self.sweep.command,
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-            "date": str(date.today()),
-            "versions": versions() | {"python": platform.python_version()},
+            **origin(),
             "commit": commits_of(self.records.values()),
             "notes": [],
         }

@@ -186,7 +186,7 @@ class Trainer:
         """Records an evaluation; returns the run's outcome where it ends here, else None. Collective over ranks."""
         finite = loss is None or math.isfinite(loss)
         noise = self._noise() if finite and self.step > 0 else {}
-        reports = self._gathered(self.sampler.report())
+        reports = self._gathered(self.sampler.report()) if self.task.on_policy else []
         score = from_first_rank(self._score(reports) if self.ranks.is_first else None, self.ranks)
         entry = {
             "step": self.step,

@@ -8,11 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from tasks.actions import sample_actions
 from tasks.dota_proxy.battle import Battle
 from tasks.dota_proxy.constants import ACTIONS, TICK_LIMIT
 from tasks.dota_proxy.features import features
 from tasks.dota_proxy.script import LADDER, Script
-from tasks.ppo import Policy, advantages_and_returns, losses, ppo_loss, sample_actions
+from tasks.ppo import Policy, advantages_and_returns, losses, ppo_loss
 from tasks.task import Batch, Sampler, Task, TaskError, random_generator, rank_share
 
 HORIZON = 32  # ticks of a rollout

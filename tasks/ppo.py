@@ -107,10 +107,3 @@ def losses(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 def ppo_loss(model: nn.Module, batch: Batch) -> Tensor:
     surrogate, value, entropy = losses(model, batch)
     return surrogate + VALUE_WEIGHT * value - ENTROPY_WEIGHT * entropy
-
-
-def sample_actions(log_policy: Tensor, uniforms: Tensor) -> Tensor:
-    """One action each from log-probabilities (..., actions), by uniform numbers (...); never an illegal one."""
-    cumulative = log_policy.exp().cumsum(-1)
-    # Scaled, since sums of float32 may end below 1; the action is the first whose sum is above the number.
-    return (cumulative <= uniforms[..., None] * cumulative[..., -1:] * (1 - 1e-6)).sum(-1)

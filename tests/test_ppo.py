@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.ppo import CLIP, DISCOUNT, LAMBDA, Policy, advantages_and_returns, losses, ppo_loss, sample_actions
+from tasks.actions import sample_actions
+from tasks.ppo import CLIP, DISCOUNT, LAMBDA, Policy, advantages_and_returns, losses, ppo_loss
 
 
 def test_advantages_are_discounted_sums_of_errors_up_to_an_end():

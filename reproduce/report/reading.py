@@ -81,9 +81,7 @@ def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
 
 def parse_summary(record: object) -> Summary:
     """A Summary from the record of a summary.json. Raises FieldError, which names the field."""
-    if not isinstance(record, Mapping):
-        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
-    fields = Fields(record)
+    fields = _object(record)
     data = fields.fields("data")
     goals = fields.list_of_fields("goals")
     if not goals:
@@ -118,9 +116,7 @@ def parse_summary(record: object) -> Summary:
 
 def parse_comparison(record: object) -> Comparison:
     """A Comparison from the record of a comparison_<name>.json. Raises FieldError, which names the field."""
-    if not isinstance(record, Mapping):
-        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
-    fields = Fields(record)
+    fields = _object(record)
     return Comparison(
         name=fields.text("comparison"),
         quantity=fields.text("quantity"),
@@ -168,9 +164,7 @@ def _loss_law(fields: Fields | None) -> LossLaw | None:
 
 def parse_line_search(record: object) -> LineSearch:
     """A LineSearch from the record of a line_search.json. Raises FieldError, which names the field."""
-    if not isinstance(record, Mapping):
-        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
-    fields = Fields(record)
+    fields = _object(record)
     run = fields.fields("run")
     return LineSearch(
         batch_size=run.positive("batch_size"),
@@ -215,6 +209,12 @@ def _search_law(fields: Fields, limit: str) -> SearchLaw:
         rms_noise=fields.optional_number("rms_noise"),
         reason=fields.optional_text("reason"),
     )
+
+
+def _object(record: object) -> Fields:
+    if not isinstance(record, Mapping):
+        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
+    return Fields(record)
 
 
 def _refuse_constant(name: str) -> float:

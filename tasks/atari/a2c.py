@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tasks.actions import sample_actions
 from tasks.atari.console import Environments, Stepped
 from tasks.atari.observation import Observer
 from tasks.task import Batch, Sampler, TaskError, random_generator, rank_share
@@ -86,12 +87,6 @@ def a2c_loss(model: nn.Module, batch: Batch) -> Tensor:
     return policy + VALUE_WEIGHT * value - ENTROPY_WEIGHT * entropy
 
 
-def sample_actions(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """One action each from softmax(logits) (n, actions), by uniform numbers (n,)."""
-    cumulative = F.softmax(logits, dim=1).cumsum(1)
-    return (cumulative < uniforms[:, None]).sum(1).clamp_(max=logits.shape[1] - 1)
-
-
 class Rollouts(Sampler):
     """Five steps of every environment at each draw, with the model's own actions.
 
@@ -132,7 +127,7 @@ class Rollouts(Sampler):
             for t in range(STEPS):
                 observations = self.observer.current.to(self.device)
                 logits, _ = model(observations)
-                actions = sample_actions(logits, uniforms[:, t].to(self.device))
+                actions = sample_actions(F.log_softmax(logits, 1), uniforms[:, t].to(self.device))
                 stepped = self.environments.step(actions.cpu().numpy())
                 self.observer.update(self.environments, stepped.over)
                 self.recent.extend((step, result) for result in self.results(stepped))
