@@ -117,9 +117,9 @@ class Composites(nn.Module):
             "labels": labels,
             # Coordinates of grid_sample run from -1 to 1 over the whole atlas.
             "centres": torch.stack([(2 * column + 1) / ATLAS_COLUMNS - 1, (2 * row + 1) / rows - 1], 1),
-            "half_cell": torch.tensor([1 / ATLAS_COLUMNS, 1 / rows]),
-            "edge": 1 - 1 / torch.tensor([width, height]),  # the middle of a cell's last pixel
-            "window": torch.tensor([look.size / width, look.size / height]),  # of an image, in half cells
+            # From a cell's middle to the middle of its last pixel; and an image's half, in these.
+            "reach": torch.tensor([(1 - 1 / width) / ATLAS_COLUMNS, (1 - 1 / height) / rows]),
+            "window": torch.tensor([look.size / (width - 1), look.size / (height - 1)]),
             "plane": torch.stack([x.flatten(), y.flatten(), torch.ones(look.size**2)]),
             "textures": smooth_textures(TEXTURES, look.size, generator),
             "noise": torch.randn(NOISE_VALUES, generator=generator),
@@ -160,10 +160,8 @@ class Composites(nn.Module):
         ]
         maps = torch.stack(rows, 1).view(n, 2, 3) * self.window[:, None]
         # Outside its cell a shape is 0, as along its cell's edges.
-        edge = self.edge[:, None]
-        local = (maps.view(2 * n, 3) @ self.plane).view(n, 2, -1)
-        torch.clamp(local, -edge, edge, out=local)
-        local = local.mul_(self.half_cell[:, None]).add_(self.centres[shape][:, :, None])
+        local = (maps.view(2 * n, 3) @ self.plane).view(n, 2, -1).clamp_(-1, 1)
+        local = local.mul_(self.reach[:, None]).add_(self.centres[shape][:, :, None])
         grid = local.transpose(1, 2).reshape(1, n, -1, 2)
         return F.grid_sample(self.atlas, grid, align_corners=False).view(n, -1)
 
@@ -181,6 +179,6 @@ class Composites(nn.Module):
         field = self.textures.index_select(0, self._drawn(drawn, "field").long())
         images.baddbmm_(torch.stack([ink, texture], 2), torch.stack([self._masks(drawn, shape), field], 1))
         windows = self.noise.as_strided((NOISE_VALUES - 3 * size**2 + 1, 3 * size**2), (1, 1))
-        noise = windows[self._drawn(drawn, "noise_start").long()].view_as(images)
+        noise = windows.index_select(0, self._drawn(drawn, "noise_start").long()).view_as(images)
         images.addcmul_(noise, self._drawn(drawn, "noise", 1)[:, None])
         return images.clamp_(0, 1).view(n, 3, size, size)
