@@ -14,7 +14,7 @@ DISCOUNT = 0.995  # games last some hundred ticks
 LAMBDA = 0.95  # of generalised advantage estimation
 CLIP = 0.2
 VALUE_WEIGHT = 0.5
-ENTROPY_WEIGHT = 0.01
+ENTROPY_WEIGHT = 0.03
 
 
 class Policy(nn.Module):

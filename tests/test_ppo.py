@@ -55,7 +55,7 @@ def test_loss_adds_value_and_entropy_of_legal_actions():
     assert value.item() == pytest.approx(0.25)
     assert entropy.item() == pytest.approx(-(0.25 * np.log(0.25) + 0.75 * np.log(0.75)))
     total = ppo_loss(Fixed(), batch(0.75, 2.0)).item()
-    assert total == pytest.approx(surrogate.item() + 0.5 * value.item() - 0.01 * entropy.item())
+    assert total == pytest.approx(surrogate.item() + 0.5 * value.item() - 0.03 * entropy.item())
 
 
 def test_what_a_past_policy_did_is_not_learnt_from_and_still_counts_as_frames():

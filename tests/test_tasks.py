@@ -22,8 +22,8 @@ CPU = torch.device("cpu")
 SMALLER = {"imagenet/paper": ["task.image_size=64", "task.group=2"]}  # seconds instead of minutes on a CPU
 MINI = [name for name in CONFIGS if name.endswith("/mini")]
 SMALLER |= {name: ["task.start_states=16"] for name in MINI if name.startswith("atari_")}
-# Where the model acts samples depend on all that it did before: tests/atari has what is promised there.
-SUPERVISED = [name for name in MINI if not name.startswith("atari_")]
+# Where the model acts samples depend on all that it did before: tests/atari and test_dota.py have what holds there.
+SUPERVISED = [name for name in MINI if not name.startswith(("atari_", "dota_"))]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

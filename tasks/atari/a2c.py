@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from tasks.actions import sample_actions
 from tasks.atari.console import Environments, Stepped
 from tasks.atari.observation import Observer
-from tasks.task import Batch, Sampler, TaskError, random_generator, rank_share
+from tasks.rollouts import Rollouts
+from tasks.task import Batch, random_generator
 
 STEPS = 5  # of a rollout (App. A.4)
 DISCOUNT = 0.99
@@ -87,12 +88,10 @@ def a2c_loss(model: nn.Module, batch: Batch) -> Tensor:
     return policy + VALUE_WEIGHT * value - ENTROPY_WEIGHT * entropy
 
 
-class Rollouts(Sampler):
-    """Five steps of every environment at each draw, with the model's own actions.
+class GameRollouts(Rollouts):
+    """Five steps of every environment at each draw.
 
-    Batch: observations (n, STEPS, ...), actions (n, STEPS) int64, returns (n, STEPS) float32. One environment is one
-    sample: batches are cut between environments, never in time. Environment i of the global batch has the same start,
-    seed and random numbers on whichever rank it lives.
+    Batch: observations (n, STEPS, ...), actions (n, STEPS) int64, returns (n, STEPS) float32.
 
     Args:
         make: environments and their observer, from their global numbers and the number of all.
@@ -110,18 +109,17 @@ class Rollouts(Sampler):
         world_size: int,
         device: torch.device,
     ) -> None:
+        super().__init__(seed, rank, world_size, device)
         self.make, self.results, self.window = make, results, window
-        self.seed, self.rank, self.world_size, self.device = seed, rank, world_size, device
-        self.samples = 0
         self.recent: deque[tuple[int, float]] = deque()
 
-    def draw(self, step: int, samples: int, model: nn.Module) -> Batch:
-        share = rank_share(samples, self.rank, self.world_size)
-        if not self.samples:
-            self._begin(samples)
-        if samples != self.samples:
-            raise TaskError(f"{self.samples} environments are under way, but {samples} samples are drawn of them.")
-        uniforms = torch.rand(samples, STEPS, generator=random_generator("atari", self.seed, step))[share]
+    def begin(self, numbers: range) -> None:
+        self.environments, self.observer = self.make(numbers, self.samples)
+        self.observer.update(self.environments, np.ones(len(self.environments), bool))
+        self.recent = deque(self.recent, maxlen=self.window(self.samples))
+
+    def play(self, step: int, model: nn.Module) -> Batch:
+        uniforms = torch.rand(self.samples, STEPS, generator=random_generator("atari", self.seed, step))[self.share]
         seen, chosen, rewards, ends = [], [], [], []
         with torch.no_grad():
             for t in range(STEPS):
@@ -139,31 +137,18 @@ class Rollouts(Sampler):
         returns = discounted_returns(torch.stack(rewards, 1), torch.stack(ends, 1), last_values.cpu())
         return torch.stack(seen, 1), torch.stack(chosen, 1), returns.to(self.device)
 
-    def _begin(self, samples: int) -> None:
-        share = rank_share(samples, self.rank, self.world_size)
-        self.samples = samples
-        self.environments, self.observer = self.make(range(samples)[share], samples)
-        self.observer.update(self.environments, np.ones(len(self.environments), bool))
-        self.recent = deque(self.recent, maxlen=self.window(samples))
-
     def report(self) -> dict:
         """The number of all environments and this rank's latest results, each with the draw it comes from."""
         return {"environments": self.samples, "results": list(self.recent)}
 
-    def state_dict(self) -> dict:
-        if not self.samples:
-            return {}
+    def kept(self) -> dict:
         return {
-            "samples": self.samples,
             "environments": self.environments.state_dict(),
             "observer": self.observer.state_dict(),
             "recent": list(self.recent),
         }
 
-    def load_state_dict(self, state: dict) -> None:
-        if not state:
-            return
-        self._begin(state["samples"])
-        self.environments.load_state_dict(state["environments"])
-        self.observer.load_state_dict(state["observer"])
-        self.recent.extend(state["recent"])
+    def restore(self, kept: dict) -> None:
+        self.environments.load_state_dict(kept["environments"])
+        self.observer.load_state_dict(kept["observer"])
+        self.recent.extend(kept["recent"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tasks.atari.a2c import STEPS, ActorCritic, Rollouts, a2c_loss, losses, ram_body, screen_body
+from tasks.atari.a2c import STEPS, ActorCritic, GameRollouts, a2c_loss, losses, ram_body, screen_body
 from tasks.atari.console import RAM, Console, Environments, Stepped
 from tasks.atari.observation import SCREEN, STACK, Observer, RamObserver, ScreenObserver
 from tasks.atari.starts import Starts, load_starts, prepare_starts
@@ -87,7 +87,7 @@ class Atari(Task):
             environments = Environments(self.game, states, seeds, self.observation == "screen")
             return environments, RamObserver(self.starts) if self.observation == "ram" else ScreenObserver()
 
-        return Rollouts(make, self.results, self.window, seed, rank, world_size, device)
+        return GameRollouts(make, self.results, self.window, seed, rank, world_size, device)
 
     def results(self, stepped: Stepped) -> list[float]:
         """What the score is the mean of: scores of finished games, or 1 for each point won and 0 for each one lost."""
