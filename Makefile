@@ -12,7 +12,7 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-atari $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
+.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
@@ -62,6 +62,8 @@ reproduce-model-size: $(VENV)/installed ## the noise scale of small and large mo
 
 reproduce-atari: ## the sweeps of all Atari games that have this scale, one after the other
 	$(MAKE) $(foreach game,$(wildcard conf/task/atari_*/$(SCALE).yaml),reproduce-$(notdir $(patsubst %/,%,$(dir $(game)))))
+
+reproduce-dota: reproduce-dota_1v1 reproduce-dota_5v5 ## the sweeps of the Dota proxy, one hero a team and five
 
 reproduce-% pruning-% line-search-%:
 	@echo "error: there is no task $*. Tasks: $(TASKS)"; exit 2

@@ -175,7 +175,8 @@ def _find_learning_rate(summary: Summary) -> Finding:
     rms = learning_rate_rms(fit, summary.goals[-1])
     if rms is None:
         return Finding("fewer than 4 batch sizes reached the last goal", NOT_SHOWN)
-    measurement = f"{summary.optimizer}: rms of ln(rate / fit) {number(rms)}, alpha {number(fit.alpha)}"
+    law = f"alpha {number(fit.alpha)} well below B* = {number(fit.knee)}"
+    measurement = f"{summary.optimizer}: rms of ln(rate / fit) {number(rms)}, {law}"
     return Finding(measurement, learning_rate_verdict(rms, fit.alpha, ADAPTIVE_ALPHA if adaptive else SGD_ALPHA))
 
 
