@@ -21,7 +21,7 @@ class DotaProxy(Task):
 
     Args:
         heroes: of a team, 1 or 5. hidden, recurrent: see Policy.
-        shaping: coefficient of the zero-sum reward for gold, experience, deaths and buildings, beside that for the win
+        shaping: coefficient of the zero-sum reward for gold, experience and buildings, beside that for the win
             (tasks/dota_proxy/constants.py).
         goals: mean win rates against the ladder, from easy to hard.
         evaluation_games: against each rung of the ladder, the same ones at every evaluation.

@@ -278,6 +278,13 @@ def test_shaping_pays_what_is_gained_and_takes_it_from_the_enemy(backend):
     assert rewards[RED].tolist() == [-22 / 2**12] * 5
 
 
+def test_a_death_costs_what_the_enemy_gains_by_it(backend):
+    battle = scene(backend, shaping=1.0)
+    put_hero(battle, BLUE, 0, 12, ROW)
+    put_hero(battle, RED, 0, c.LAST - 13, ROW, health=1)
+    assert play(battle, {0: c.HIT_HERO}).rewards[0].tolist() == [[(60 + 50) / 2**10], [-(60 + 50) / 2**10]]
+
+
 def test_blows_vary_by_chance_alone(backend):
     battle = scene(backend)
     put_hero(battle, BLUE, 0, 12, ROW)

@@ -59,7 +59,7 @@ def decide(clock, hero, building):
 @inlined
 def standing(hero, building, team, n):
     """What shaping rewards the growth of, in points."""
-    points = hero[team, n, c.EXPERIENCE] + hero[team, n, c.GOLD] - c.DEATH_POINTS * hero[team, n, c.DEATHS]
+    points = hero[team, n, c.EXPERIENCE] + hero[team, n, c.GOLD]
     for which in range(building.shape[1]):
         points -= building[1 - team, which]
     return points

@@ -47,7 +47,7 @@ def decide(clock: Tensor, hero: Tensor, building: Tensor) -> tuple[Tensor, Tenso
 
 def standing(hero: Tensor, building: Tensor) -> Tensor:
     """What shaping rewards the growth of, in points; (games, 2, heroes)."""
-    own = hero[..., c.EXPERIENCE] + hero[..., c.GOLD] - c.DEATH_POINTS * hero[..., c.DEATHS]
+    own = hero[..., c.EXPERIENCE] + hero[..., c.GOLD]
     return own - building.sum(-1, dtype=torch.int32).flip(1)[..., None]
 
 
