@@ -1,11 +1,12 @@
-"""make bench: time of a training step against a bare PyTorch loop, of the noise scale's hook, and of making or reading
-batches beside training on them, as ratios.
+"""make bench: time of a training step against a bare PyTorch loop, of the noise scale's hook, of making or reading
+batches beside training on them, and of games beside those of other packages, as ratios.
 
 Both sides of a ratio take turns in one process, block by block, so that a machine that changes its speed changes
 both. What is printed is the median of the blocks' ratios with their quartiles, and goes to results/benchmarks.json.
 """
 
 import argparse
+import itertools
 import os
 import platform
 import tempfile
@@ -13,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,8 @@ from reproduce.settings import build_task, settings_from_config
 from reproduce.trainer import Trainer
 from tasks.billion_word import LENGTH, TokenSequences
 from tasks.data.tokens import TokenFile
+from tasks.dota_proxy.battle import Battle
+from tasks.dota_proxy.constants import ACTIONS
 
 # The trainer and the hook are timed on MNIST, since its steps are the shortest, and once on the LSTM.
 TIMED = (*(("mnist/mini", batch_size) for batch_size in (16, 64, 256, 1024)), ("billion_word/mini", 1280))
@@ -110,10 +112,16 @@ def quartiles(ratios: np.ndarray) -> dict:
     return {"ratio": round(float(median), 4), "ratio_quartiles": [round(float(low), 4), round(float(high), 4)]}
 
 
-def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, ranks: Ranks) -> dict:
-    """Times of both and the ratio first / second, over pairs of blocks in alternating order."""
-    seconds_per_step(first, 3), seconds_per_step(second, 3)  # warm-up
-    guess = torch.tensor(seconds_per_step(second, 5))
+def compare(
+    first: Callable[[], None],
+    second: Callable[[], None],
+    blocks: int,
+    ranks: Ranks,
+    units: tuple[int, int] = (1, 1),
+) -> dict:
+    """Times of both and the ratio first / second, over pairs of blocks in alternating order; per unit of each."""
+    seconds_per_step(first, 1), seconds_per_step(second, 1)  # warm-up
+    guess = torch.tensor(max(seconds_per_step(first, 5), seconds_per_step(second, 5)))
     if ranks.size > 1:
         dist.broadcast(guess, 0)  # the same number of steps on every rank
     steps = max(3, round(BLOCK_SECONDS / float(guess)))
@@ -124,10 +132,10 @@ def compare(first: Callable[[], None], second: Callable[[], None], blocks: int, 
         else:
             a, b = seconds_per_step(first, steps), seconds_per_step(second, steps)
         pairs.append((a, b))
-    table = np.array(pairs)
+    table = np.array(pairs) / units
     return {
         **quartiles(table[:, 0] / table[:, 1]),
-        "milliseconds": round(float(np.median(table[:, 1])) * 1e3, 3),
+        "milliseconds": round(float(np.median(table[:, 1])) * 1e3, 6),
         "blocks": blocks,
     }
 
@@ -188,7 +196,7 @@ def measure_reading(blocks: int) -> list[dict]:
         np.zeros(FILE_TOKENS, dtype=np.uint16).tofile(path)
         file = TokenFile.open(path, FILE_TOKENS)
         sampler = TokenSequences(file, ("bench",), 0, 1, torch.device("cpu"))
-        steps = count(1)
+        steps = itertools.count(1)
         times = [
             seconds_per_step(lambda: sampler.draw(next(steps), READ_TOKENS // LENGTH, model), 50) for _ in range(blocks)
         ]
@@ -232,6 +240,38 @@ def measure_games(ranks: Ranks, blocks: int) -> list[dict]:
     return [*rows, {"what": "drawing / step", **about, **times}]
 
 
+def random_ticks(heroes: int, games: int) -> Callable[[], None]:
+    """Ticks of games of the Dota proxy whose heroes act at random."""
+    battle = Battle(heroes, range(games))
+    choices = itertools.cycle(list(np.random.default_rng(0).integers(ACTIONS, size=(16, games, 2, heroes))))
+    return lambda: battle.step(next(choices))
+
+
+def measure_battles(ranks: Ranks, blocks: int) -> list[dict]:
+    """A hero's tick of the Dota proxy beside an agent's in MAgent2's battle, with random actions, on one core."""
+    from magent2.environments import battle_v4
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    theirs = battle_v4.parallel_env(max_cycles=1_000_000)
+    theirs.reset(seed=0)
+    agents = len(theirs.agents)
+
+    def their_tick() -> None:
+        if len(theirs.agents) < agents // 2:  # the others have fallen
+            theirs.reset()
+        theirs.step({agent: int(action) for agent, action in zip(theirs.agents, rng.integers(21, size=agents))})
+
+    rows = []
+    for heroes, games in itertools.product((1, 5), (64, 8192)):
+        hero_ticks = games * 2 * heroes
+        times = compare(random_ticks(heroes, games), their_tick, blocks, ranks, (hero_ticks, agents))
+        per_second = 1e3 / (times["ratio"] * times["milliseconds"])
+        about = {"what": "battle / MAgent2", "task": f"dota_{heroes}v{heroes}", "batch_size": hero_ticks, "ranks": 1}
+        rows.append({**about, **times, "hero_ticks_per_second": round(per_second)})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ratios of step times; see the module's text.")
     parser.add_argument("--blocks", type=int, default=21, help="pairs of blocks for each ratio (default 21)")
@@ -247,6 +287,7 @@ def main() -> None:
         *(partial(run_on_ranks, measure_drawing, 1, "cpu", task, fewer) for task in DRAWN),
         partial(measure_reading, arguments.blocks),
         partial(run_on_ranks, measure_games, 1, "cpu", fewer),
+        partial(run_on_ranks, measure_battles, 1, "cpu", fewer),
     )
     print(f"{'what':<22}{'task':<24}{'ranks':>6}{'B':>7}{'ms/step':>10}{'ratio':>8}   quartiles")
     rows = []
@@ -254,7 +295,7 @@ def main() -> None:
         for row in part():
             low, high = row["ratio_quartiles"]
             print(
-                f"{row['what']:<22}{row['task']:<24}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.2f}"
+                f"{row['what']:<22}{row['task']:<24}{row['ranks']:>6}{row['batch_size']:>7}{row['milliseconds']:>10.3g}"
                 f"{row['ratio']:>8.3f}   {low:.3f} to {high:.3f}",
                 flush=True,
             )
