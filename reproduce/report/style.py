@@ -127,6 +127,8 @@ def score_axis(ax: Axes, summary: Summary, which: str) -> None:
     ax.set(**{f"{which}label": f"{summary.score} ({summary.score_unit})" if summary.score_unit else summary.score})
     if not summary.higher_is_better and min(goals) > 0 and max(goals) / min(goals) > 2:
         log_axis(ax, which)
+    else:
+        ax.locator_params(axis=which, nbins=6)
     if which == "x" and not summary.higher_is_better:
         ax.invert_xaxis()
 
