@@ -54,11 +54,11 @@ class DotaProxy(Task):
         self.units_per_sample = HORIZON * 2 * heroes
         self.data = f"lane battle of {heroes} against {heroes}, a proxy for Dota"
 
-    def build_model(self) -> nn.Module:
+    def build_model(self) -> Policy:
         return Policy(features(self.heroes), ACTIONS, self.hidden, self.recurrent)
 
     def sampler(self, seed: int, rank: int, world_size: int, device: torch.device) -> Sampler:
-        return SelfPlay(self, seed, rank, world_size, device)
+        return SelfPlay(self.heroes, self.shaping, self.build_model, seed, rank, world_size, device)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return ppo_loss(model, batch)

@@ -1,7 +1,7 @@
 """Rollouts of the Dota proxy by self-play: the current policy against itself and, in a share of games, past ones."""
 
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -14,9 +14,6 @@ from tasks.dota_proxy.script import Script
 from tasks.ppo import Policy, advantages_and_returns
 from tasks.rollouts import Rollouts
 from tasks.task import Batch, random_generator
-
-if TYPE_CHECKING:
-    from tasks.dota import DotaProxy
 
 HORIZON = 32  # ticks of a rollout
 PAST_SHARE = 0.25  # of games, in which a past policy plays one side
@@ -34,19 +31,31 @@ class SelfPlay(Rollouts):
 
     Batch, first axes (n, HORIZON, 2 teams, heroes): observations, legal actions, the policy's state before the first
     tick (n, 2, heroes, size), done (n, HORIZON), actions, their log-probabilities, advantages, returns, weights.
+
+    Args:
+        heroes: of a team. shaping: coefficient of the shaping reward. build_model: a policy of the learner's kind.
     """
 
-    def __init__(self, task: "DotaProxy", seed: int, rank: int, world_size: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        heroes: int,
+        shaping: float,
+        build_model: Callable[[], Policy],
+        seed: int,
+        rank: int,
+        world_size: int,
+        device: torch.device,
+    ) -> None:
         super().__init__(seed, rank, world_size, device)
-        self.task = task
+        self.heroes, self.shaping, self.build_model = heroes, shaping, build_model
         self.past: list[Policy] = []
         self.kept_at: list[int] = []  # the steps after which policies were kept
         self.scale_sq = 0.0
 
     def begin(self, numbers: range) -> None:
         backend = "numba" if self.device.type == "cpu" else "torch"
-        self.battle = Battle(self.task.heroes, numbers, self.seed, backend, self.device, self.task.shaping)
-        self.state = self.task.build_model().initial_state(len(numbers), 2, self.task.heroes).to(self.device)
+        self.battle = Battle(self.heroes, numbers, self.seed, backend, self.device, self.shaping)
+        self.state = self.build_model().initial_state(len(numbers), 2, self.heroes).to(self.device)
         self.opponent = torch.full((len(numbers),), ITSELF)
         self.past_side = torch.zeros(len(numbers), dtype=torch.long)
         self._play_in()
@@ -67,7 +76,7 @@ class SelfPlay(Rollouts):
     def play(self, step: int, model: Policy) -> Batch:
         self._keep_past(step, model)
         opponents = self._opponents()
-        shape = (self.samples, HORIZON, 2, self.task.heroes)
+        shape = (self.samples, HORIZON, 2, self.heroes)
         uniforms = torch.rand(shape, generator=random_generator("dota", self.seed, step))[self.share].to(self.device)
         first_state, ended = self.state, torch.zeros(len(self.opponent), dtype=torch.bool, device=self.device)
         ticks = []
@@ -158,6 +167,6 @@ class SelfPlay(Rollouts):
         self.kept_at, self.scale_sq = list(kept["kept_at"]), kept["scale_sq"]
         self.past = []
         for weights in kept["past"]:
-            policy = self.task.build_model().to(self.device)
+            policy = self.build_model().to(self.device)
             policy.load_state_dict(weights)
             self.past.append(policy)

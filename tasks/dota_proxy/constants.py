@@ -114,3 +114,10 @@ HERO_PLAN_FIELDS, CREEP_PLAN_FIELDS = 6, 4
 DAMAGE_DRAWS = 0
 START_DRAWS = 16
 SCRIPT_DRAWS = 32
+
+# What the script goes by (script.py). Healths are shares of the full one.
+FLEE = 0.3  # below it a hero goes home
+HEALED = 0.9  # below it a hero stays at home
+BOLDNESS = 0.1  # a hero strikes one who is healthier by no more than this
+GATHER_TICK = 150  # from here on all heroes go for the enemy's weakest tower; before, for that of their lane
+WAITING_X = 3  # where they wait for creeps if their tower has fallen

@@ -8,13 +8,6 @@ import numpy as np
 from tasks.dota_proxy.battle import Battle
 from tasks.dota_proxy.state import Array
 
-# What the script goes by. Healths are shares of the full one.
-FLEE = 0.3  # below it a hero goes home
-HEALED = 0.9  # below it a hero stays at home
-BOLDNESS = 0.1  # a hero strikes one who is healthier by no more than this
-GATHER_TICK = 150  # from here on all heroes go for the enemy's weakest tower; before, for that of their lane
-WAITING_X = 3  # where they wait for creeps if their tower has fallen
-
 LADDER = (0.0, 0.3, 0.6, 0.85)  # shares of random ticks, from the strongest to the weakest
 
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from tasks.dota_proxy import constants as c
 from tasks.dota_proxy import features as f
-from tasks.dota_proxy import script as s
 from tasks.dota_proxy.compiling import inlined, kernel
 from tasks.dota_proxy.numba_backend.observation import DISTANCE
 from tasks.dota_proxy.numba_backend.targets import home_lane
@@ -14,8 +13,8 @@ ACTION_TO = np.zeros((3, 3), np.int64)  # by the signs of dx and dy, plus 1
 for action, (dx, dy) in enumerate(c.DIRECTIONS):
     ACTION_TO[dx + 1, dy + 1] = action + 1
 BACK = ACTION_TO[0, 1]
-GATHERING = np.float32(s.GATHER_TICK * f.TICKS)
-FLEE, HEALED, BOLDNESS, REACH = np.float32([s.FLEE, s.HEALED, s.BOLDNESS, c.ATTACK_REACH * f.DISTANCE])
+GATHERING = np.float32(c.GATHER_TICK * f.TICKS)
+FLEE, HEALED, BOLDNESS, REACH = np.float32([c.FLEE, c.HEALED, c.BOLDNESS, c.ATTACK_REACH * f.DISTANCE])
 
 
 @inlined
@@ -39,7 +38,7 @@ def goal_lane(seen, n, heroes, lanes, at_lane):
 def walk(seen, n, heroes, lanes, at_lane):
     """A step to the place behind the lane's foremost own creep, or to the tower that new creeps will come by."""
     at = at_lane + len(f.LANE) * goal_lane(seen, n, heroes, lanes, at_lane)
-    waiting = c.TOWER_X if seen[at + f.OWN_TOWER] > 0 else s.WAITING_X
+    waiting = c.TOWER_X if seen[at + f.OWN_TOWER] > 0 else c.WAITING_X
     dx = np.float32(waiting) * DISTANCE - seen[f.SELF_X]
     if seen[at + f.OWN_CREEPS] > 0:
         dx = seen[at + f.OWN_FRONT_DX] - DISTANCE

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from tasks.dota_proxy import constants as c
 from tasks.dota_proxy import features as f
-from tasks.dota_proxy import script as s
 from tasks.dota_proxy.draws import mixed
 from tasks.dota_proxy.torch_backend.targets import home_lane, indices
 
@@ -22,7 +21,7 @@ def goal_lane(seen: Tensor, lane: Tensor) -> Tensor:
     tower = lane[..., f.ENEMY_TOWER]
     least = tower.amin(-1, keepdim=True)
     weakest = torch.where(tower == least, indices(lanes, seen), lanes).amin(-1)
-    gathers = seen[..., f.BATTLE_TICK] >= s.GATHER_TICK * f.TICKS
+    gathers = seen[..., f.BATTLE_TICK] >= c.GATHER_TICK * f.TICKS
     better = tower.gather(-1, home[..., None]) > least
     return torch.where(gathers & better[..., 0], weakest, home)
 
@@ -31,7 +30,7 @@ def walk(seen: Tensor, lane: Tensor) -> Tensor:
     """A step to the place behind the lane's foremost own creep, or to the tower that new creeps will come by."""
     goal = goal_lane(seen, lane)[..., None, None].expand(-1, -1, 1, lane.shape[-1])
     at = lane.gather(2, goal)[:, :, 0]
-    waiting = torch.where(at[..., f.OWN_TOWER] > 0, float(c.TOWER_X), float(s.WAITING_X))
+    waiting = torch.where(at[..., f.OWN_TOWER] > 0, float(c.TOWER_X), float(c.WAITING_X))
     dx = waiting * f.DISTANCE - seen[..., f.SELF_X]
     dx = torch.where(at[..., f.OWN_CREEPS] > 0, at[..., f.OWN_FRONT_DX] - f.DISTANCE, dx)
     return ACTION_TO.to(seen.device)[dx.sign().long() + 1, at[..., f.LANE_DY].sign().long() + 1]
@@ -41,7 +40,7 @@ def dares(seen: Tensor, enemy: Tensor) -> Tensor:
     """Whether the weakest enemy hero in reach is not much healthier than this hero."""
     reach = c.ATTACK_REACH * f.DISTANCE
     in_reach = (enemy[..., f.ENEMY_DX].abs() <= reach) & (enemy[..., f.ENEMY_DY].abs() <= reach)
-    weak = enemy[..., f.ENEMY_HEALTH] <= seen[..., f.SELF_HEALTH, None] + s.BOLDNESS
+    weak = enemy[..., f.ENEMY_HEALTH] <= seen[..., f.SELF_HEALTH, None] + c.BOLDNESS
     return ((enemy[..., f.ENEMY_SEEN] > 0) & in_reach & weak).any(-1)
 
 
@@ -50,8 +49,8 @@ def choose(seen: Tensor, legal: Tensor, enemy: Tensor, lane: Tensor) -> Tensor:
     health = seen[..., f.SELF_HEALTH]
     cases = [
         (legal[..., c.NUKE], c.NUKE),
-        (at_home & (health < s.HEALED), c.STAY),
-        ((health < s.FLEE) | (seen[..., f.UNDER_TOWER] > seen[..., f.TOWER_BUSY]), BACK),
+        (at_home & (health < c.HEALED), c.STAY),
+        ((health < c.FLEE) | (seen[..., f.UNDER_TOWER] > seen[..., f.TOWER_BUSY]), BACK),
         (legal[..., c.HIT_CREEP] & (seen[..., f.LAST_HIT] > 0), c.HIT_CREEP),
         (legal[..., c.HIT_HERO] & dares(seen, enemy), c.HIT_HERO),
         (legal[..., c.HIT_BUILDING], c.HIT_BUILDING),
