@@ -44,9 +44,9 @@ class DotaProxy(Task):
     ) -> None:
         if heroes not in (1, 5):
             raise TaskError(f"task.heroes must be 1 or 5, got {heroes}.")
-        for name, value, least in (("hidden", hidden, 1), ("evaluation_games", evaluation_games, 1)):
-            if value < least:
-                raise TaskError(f"task.{name} must be at least {least}, got {value}.")
+        for name, value in (("hidden", hidden), ("evaluation_games", evaluation_games)):
+            if value < 1:
+                raise TaskError(f"task.{name} must be at least 1, got {value}.")
         if shaping < 0:
             raise TaskError(f"task.shaping must not be negative, got {shaping}.")
         self.heroes, self.hidden, self.recurrent, self.shaping = heroes, hidden, recurrent, shaping

@@ -78,8 +78,7 @@ class SelfPlay(Rollouts):
         opponents = self._opponents()
         shape = (self.samples, HORIZON, 2, self.heroes)
         uniforms = torch.rand(shape, generator=random_generator("dota", self.seed, step))[self.share].to(self.device)
-        first_state, ended = self.state, torch.zeros(len(self.opponent), dtype=torch.bool, device=self.device)
-        ticks = []
+        first_state, ticks = self.state, []
         with torch.no_grad():
             for t in range(HORIZON):
                 observations, legal = self._seen()
@@ -91,7 +90,6 @@ class SelfPlay(Rollouts):
                 stepped = self.battle.step(actions)
                 done, rewards = (torch.as_tensor(part).to(self.device) for part in (stepped.done, stepped.rewards))
                 self.state = state * ~done[:, None, None, None]
-                ended |= done
                 chosen = log_policy.gather(-1, actions[..., None])[..., 0]
                 ticks.append((observations, legal, done, actions, chosen, rewards, values))
             _, last, _ = model.tick(*self._seen(), self.state)
@@ -101,7 +99,7 @@ class SelfPlay(Rollouts):
         advantages, returns = advantages_and_returns(rewards, values, done[..., None, None], last)
         weights = self._weights(opponents)[:, None, :, None].expand_as(advantages)
         advantages = advantages / self._scale(advantages, weights)
-        self._choose_opponents(step, ended.cpu())
+        self._choose_opponents(step, done.any(1).cpu())
         return observations, legal, first_state, done, actions, chosen, advantages, returns, weights.contiguous()
 
     def _seen(self) -> tuple[Tensor, Tensor]:

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
+from tests_config import train_on
 
 import tasks.dota
 import tasks.self_play
-from reproduce.distributed import Ranks, run_on_ranks
+from reproduce.distributed import run_on_ranks
 from reproduce.records import read_record
 from reproduce.run import run
 from reproduce.settings import build_task, settings_from_config
-from reproduce.trainer import Trainer
 from tasks.dota import DotaProxy
 from tasks.dota_proxy.constants import TICK, TICK_LIMIT
 from tasks.self_play import HORIZON, ITSELF, PAST_POLICIES, PAST_SHARE
@@ -204,26 +205,13 @@ def test_a_run_records_the_noise_scale_of_games_and_of_the_losss_terms(config):
             assert entry[name]["trace"] > 0
 
 
-def losses_on(ranks: Ranks, plain: dict) -> list | None:
-    from omegaconf import OmegaConf
-
-    torch.set_num_threads(1)
-    cfg = OmegaConf.create(plain)
-    task = build_task(cfg)
-    made = Trainer(task, settings_from_config(cfg, task), ranks, None)
-    made.train()
-    return [(entry["score"], entry["loss"]) for entry in made.evaluations] if ranks.is_first else None
-
-
 @pytest.mark.slow
 def test_two_ranks_play_and_learn_as_one(config):
-    from omegaconf import OmegaConf
-
     runs = {}
     for size in (1, 2):
         cfg = config("dota_1v1/mini", *SMALL, f"trainer.ranks={size}", batch_size=512, learning_rate=0.001)
-        runs[size] = run_on_ranks(losses_on, size, "cpu", OmegaConf.to_container(cfg, resolve=True))
-    for (score, loss), (also, near) in zip(runs[1], runs[2], strict=True):
-        assert also == score
-        if loss is not None:
-            assert near == pytest.approx(loss, rel=1e-3, abs=1e-5)
+        runs[size] = run_on_ranks(train_on, size, "cpu", OmegaConf.to_container(cfg, resolve=True))
+    for alone, together in zip(runs[1], runs[2], strict=True):
+        assert together["score"] == alone["score"]
+        if alone["loss"] is not None:
+            assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from conftest import composed
 from omegaconf import OmegaConf
+from tests_config import train_on
 
 from reproduce.distributed import Ranks, run_on_ranks
 from reproduce.estimator import unbiased_moments
@@ -89,15 +90,6 @@ def test_interrupted_run_ends_bit_equal(data, tmp_path):
     assert run(cfg)["weights_sha256"] == whole["weights_sha256"]
     scores = [[entry["score"] for entry in recorded(tmp_path / name)] for name in ("whole", "cut")]
     assert scores[0] == scores[1]
-
-
-def train_on(ranks: Ranks, plain: dict) -> list[dict] | None:
-    torch.set_num_threads(1)
-    cfg = OmegaConf.create(plain)
-    task = build_task(cfg)
-    made = Trainer(task, settings_from_config(cfg, task), ranks, None)
-    made.train()
-    return made.evaluations if ranks.is_first else None
 
 
 @pytest.mark.slow
