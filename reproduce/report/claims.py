@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reproduce.report.across_tasks import judge_games, judge_generative
 from reproduce.report.comparison_tables import finding
 from reproduce.report.formatting import estimate, number, plural
+from reproduce.report.judgements import Finding, Judge, Judgement, each_sweep
 from reproduce.report.laws import learning_rate_rms
-from reproduce.report.ratios import quotient_of_estimates
-from reproduce.report.summaries import SCALES, Comparison, Estimate, Goal, Summary
+from reproduce.report.summaries import Comparison, Estimate, Goal, Summary
 from reproduce.report.verdicts import (
     ADAPTIVE_ALPHA,
     CONSTANT_FACTOR,
@@ -32,7 +33,6 @@ from reproduce.report.verdicts import (
     SGD_ALPHA,
     SOME_GROWTH,
     LawCheck,
-    below_verdict,
     certain_growth,
     fit_verdict,
     growth_verdict,
@@ -43,30 +43,6 @@ from reproduce.report.verdicts import (
     prediction_verdict,
 )
 
-# The generative models of Table 1, each with the classifier on the same data.
-GENERATIVE_AND_CLASSIFIER = (("svhn_autoencoder", "svhn"), ("svhn_vae", "svhn"))
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was measured for one claim, and what follows."""
-
-    measurement: str
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A finding and whose it is: one task, or several joined by "/"; in_paper where the paper has them."""
-
-    task: str
-    scale: str
-    in_paper: bool
-    finding: Finding
-
-
-Judge = Callable[[Sequence[Summary]], list[Judgement]]
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -76,15 +52,6 @@ class Claim:
     prediction: str
     rule: str
     judge: Judge | None = None
-
-
-def each_sweep(find: Callable[[Summary], Finding]) -> Judge:
-    """Judges every sweep on its own."""
-
-    def judge(summaries: Sequence[Summary]) -> list[Judgement]:
-        return [Judgement(it.task, it.scale, it.published is not None, find(it)) for it in summaries]
-
-    return judge
 
 
 def _find_line_search(summary: Summary) -> Finding:
@@ -180,36 +147,6 @@ def _find_learning_rate(summary: Summary) -> Finding:
     return Finding(measurement, learning_rate_verdict(rms, fit.alpha, ADAPTIVE_ALPHA if adaptive else SGD_ALPHA))
 
 
-def _judge_generative(summaries: Sequence[Summary]) -> list[Judgement]:
-    """Run values of the generative models against those of the classifier, at each scale that has one of the two."""
-    by_sweep = {(summary.task, summary.scale): summary for summary in summaries}
-    scales = dict.fromkeys([*SCALES, *(summary.scale for summary in summaries)])
-    return [
-        Judgement(f"{model} / {classifier}", scale, True, finding)
-        for scale in scales
-        for model, classifier in GENERATIVE_AND_CLASSIFIER
-        if (model, scale) in by_sweep or (classifier, scale) in by_sweep
-        for finding in _generative_findings(by_sweep.get((model, scale)), by_sweep.get((classifier, scale)))
-    ]
-
-
-def _generative_findings(model: Summary | None, classifier: Summary | None) -> list[Finding]:
-    """One for B_simple and one for B_crit."""
-    pairs = (
-        ("B_simple", model and model.b_simple.run, classifier and classifier.b_simple.run),
-        ("B_crit", model and model.b_crit.run, classifier and classifier.b_crit.run),
-    )
-    return [_below(name, lower or Estimate(), upper or Estimate()) for name, lower, upper in pairs]
-
-
-def _below(name: str, lower: Estimate, upper: Estimate) -> Finding:
-    measurement = f"{name} {estimate(lower)} against {estimate(upper)}"
-    quotient = quotient_of_estimates(lower, upper)
-    if quotient != Estimate():
-        measurement += f": ratio {estimate(quotient)}"
-    return Finding(measurement, below_verdict(lower, upper))
-
-
 def _judge_model_size(summaries: Sequence[Summary]) -> list[Judgement]:
     """Every comparison of model sizes."""
     return [
@@ -294,7 +231,10 @@ CLAIMS = (
     Claim(
         8,
         "Harder tasks have larger noise scales: games with sparse reward and long horizons above classifiers.",
-        "Not judged yet: it needs sweeps of games beside the classifiers. Table 1 shows the numbers.",
+        "Run values of each game against those of every image classifier at the same scale: its interval above all of"
+        " theirs: holds; above most of them: holds within a factor; below all of them: contradicts; anything else is"
+        " not shown. Units differ, as in the paper: frames against images.",
+        judge_games,
     ),
     Claim(
         8,
@@ -302,7 +242,7 @@ CLAIMS = (
         "SVHN's autoencoder and variational autoencoder against its classifier at the same scale, B_crit of the run and"
         " run-averaged B_simple: the whole interval below the classifier's: holds; above it: contradicts; overlapping,"
         " or one not measured: not shown. The ratio's interval is from the far ends of both.",
-        _judge_generative,
+        judge_generative,
     ),
     Claim(
         9,

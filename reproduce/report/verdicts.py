@@ -137,6 +137,16 @@ def below_verdict(lower: Estimate, upper: Estimate) -> str:
     return CONTRADICTS if above(lower, upper) else NOT_SHOWN
 
 
+def above_all_verdict(upper: Estimate, others: Sequence[Estimate]) -> str:
+    """Claim 8: one number above several others; as `below_verdict`, for each of them."""
+    verdicts = [below_verdict(other, upper) for other in others]
+    if not verdicts:
+        return NOT_SHOWN
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return HOLDS_LOOSELY if verdicts.count(HOLDS) > len(verdicts) / 2 else NOT_SHOWN
+
+
 def certain_growth(first: Estimate, last: Estimate) -> float | None:
     """last / first of the numbers; for a bound, the smallest growth it allows; None where there is none."""
     low = last.value if last.measured else last.at_least

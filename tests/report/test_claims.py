@@ -15,6 +15,7 @@ from reproduce.report.verdicts import (
     HOLDS_LOOSELY,
     NOT_SHOWN,
     LawCheck,
+    above_all_verdict,
     below_verdict,
     fit_verdict,
     growth_verdict,
@@ -268,3 +269,44 @@ def test_the_claim_on_learning_rates_knows_its_optimisers():
 def test_every_claim_has_a_rule_or_a_reason():
     assert sorted({claim.number for claim in CLAIMS}) == list(range(1, 11))
     assert all(claim.rule for claim in CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ([], NOT_SHOWN),
+        ([10, 20, 80], HOLDS),
+        ([10, 20, 95], HOLDS_LOOSELY),  # the last one's interval overlaps
+        ([10, 20, 300], HOLDS_LOOSELY),
+        ([10, 300], NOT_SHOWN),
+        ([10, 200, 300], NOT_SHOWN),
+        ([200, 300], CONTRADICTS),
+        ([95, 300], NOT_SHOWN),
+    ],
+)
+def test_claim_8_one_number_above_several(others, verdict):
+    assert above_all_verdict(around(100), [around(other) for other in others]) == verdict
+
+
+def test_claim_8_sets_each_game_beside_all_classifiers_of_its_scale():
+    classifiers = [
+        sweep_record("mnist", b_crit=(5, 100), b_simple_run=200),
+        sweep_record("cifar10", b_crit=(5, 400), b_simple_run=300),
+        sweep_record("imagenet", "paper", b_crit=(5, 1e6), b_simple_run=1e6),  # of another scale: never beside
+    ]
+    vae = sweep_record("svhn_vae", b_crit=(5, 9_000), b_simple_run=9_000)  # not a classifier
+    dota = sweep_record("dota_1v1", b_crit=(100, 250), b_simple_run=5_000)
+    found = [row for row in judged(8, *classifiers, vae, dota) if row[0] == "dota_1v1"]
+    assert [row[2:] for row in found] == [
+        ("B_simple 5,000 [4,550, 5,500] against mnist 200 [182, 220], cifar10 300 [273, 330]", HOLDS),
+        ("B_crit 250 [227, 275] against mnist 100 [90.9, 110], cifar10 400 [364, 440]", NOT_SHOWN),
+    ]
+
+
+def test_claim_8_takes_a_bound_of_a_game_for_what_it_is_and_says_nothing_without_classifiers():
+    game = bounded_record() | {"task": "atari_pong", "unit": "frame"}  # its B_crit is at least 300
+    mnist = sweep_record("mnist", b_crit=(5, 200), b_simple_run=30)
+    alone = judged(8, game)
+    assert [row[3] for row in alone] == [NOT_SHOWN, NOT_SHOWN]
+    assert "no classifier of this scale" in alone[0][2]
+    assert [row[3] for row in judged(8, game, mnist) if row[0] == "atari_pong"][1] == HOLDS
