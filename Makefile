@@ -12,7 +12,7 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
+.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
@@ -59,6 +59,12 @@ $(addprefix line-search-,$(TASKS)): line-search-%: $(VENV)/installed
 # Runs of one batch size that differ in the model's size (claim 6).
 reproduce-model-size: $(VENV)/installed ## the noise scale of small and large models at equal loss, on billion_word
 	$(BIN)/python -m reproduce -m task=billion_word/$(SCALE) comparison=model_size trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
+
+# Runs of one batch size that differ in the learning rate (claim 9).
+reproduce-temperature: $(VENV)/installed ## the noise scale at high and low learning rates, on svhn and billion_word
+	for task in svhn billion_word; do \
+		$(BIN)/python -m reproduce -m task=$$task/$(SCALE) comparison=temperature trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS) || exit; \
+	done
 
 reproduce-atari: ## the sweeps of all Atari games that have this scale, one after the other
 	$(MAKE) $(foreach game,$(wildcard conf/task/atari_*/$(SCALE).yaml),reproduce-$(notdir $(patsubst %/,%,$(dir $(game)))))

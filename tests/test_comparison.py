@@ -10,7 +10,7 @@ from conftest import composed
 
 from reproduce.comparison import comparison_from_config, exponent, spread
 from reproduce.noise_at_goal import NoiseAtGoal
-from reproduce.settings import ConfigError, build_task
+from reproduce.settings import ConfigError, build_task, settings_from_config
 
 NOISE = {"weak": 5, "middle": 10, "strong": 20}
 RUNS = ",".join(f"{name}:{{value:{noise},overrides:['task.noise={noise}']}}" for name, noise in NOISE.items())
@@ -88,6 +88,20 @@ def test_exponent_leaves_out_what_is_not_measured():
     assert (law.exponent, law.points) == (pytest.approx(2.0), 3)
     assert spread([NoiseAtGoal(2.0), found, NoiseAtGoal()]) == 4.0
     assert spread([found, NoiseAtGoal(None, 5.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [("billion_word", "model_size"), ("billion_word", "temperature"), ("svhn", "temperature")]
+)
+def test_comparisons_of_the_suite_differ_in_what_they_say(tmp_path, task, name):
+    """Runs as their launcher would compose them: the value of each is what its overrides set."""
+    config = composed(f"{task}/mini", tmp_path, f"comparison={name}")
+    settings, compared = comparison_from_config(config)
+    common = f"run.batch_size={settings.batch_size}", f"run.learning_rate={settings.learning_rate}"
+    for run in compared.values():
+        own = composed(f"{task}/mini", tmp_path, *common, *run.overrides)
+        assert run.value == (own.task.hidden if name == "model_size" else own.run.learning_rate)
+        settings_from_config(own, build_task(own))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reproduce.report.across_tasks import judge_games, judge_generative
@@ -23,8 +23,10 @@ from reproduce.report.verdicts import (
     EQUAL_NOISE_FACTOR,
     FIT_RMS,
     GROWTH,
+    INVERSE_EXPONENT,
     LEARNING_RATE_FACTOR,
     LINE_SEARCH_FACTOR,
+    LOOSE_EXPONENT,
     LOOSE_LEARNING_RATE_FACTOR,
     LOOSELY_EQUAL_NOISE_FACTOR,
     MIN_POINTS,
@@ -41,6 +43,7 @@ from reproduce.report.verdicts import (
     model_size_verdict,
     noise_ratio_verdict,
     prediction_verdict,
+    temperature_verdict,
 )
 
 
@@ -147,22 +150,32 @@ def _find_learning_rate(summary: Summary) -> Finding:
     return Finding(measurement, learning_rate_verdict(rms, fit.alpha, ADAPTIVE_ALPHA if adaptive else SGD_ALPHA))
 
 
-def _judge_model_size(summaries: Sequence[Summary]) -> list[Judgement]:
-    """Every comparison of model sizes."""
-    return [
-        Judgement(summary.task, summary.scale, summary.published is not None, _find_model_size(comparison))
-        for summary in summaries
-        for comparison in summary.comparisons
-        if comparison.name == "model_size"
-    ]
+def each_comparison(name: str, find: Callable[[Comparison], Finding]) -> Judge:
+    """Judges every sweep's comparison of that name."""
+
+    def judge(summaries: Sequence[Summary]) -> list[Judgement]:
+        return [
+            Judgement(summary.task, summary.scale, summary.published is not None, find(comparison))
+            for summary in summaries
+            for comparison in summary.comparisons
+            if comparison.name == name
+        ]
+
+    return judge
 
 
 def _find_model_size(comparison: Comparison) -> Finding:
     exponent = comparison.exponent
     ends = (exponent.low, exponent.high) if exponent else (None, None)
-    sizes = ", ".join(run.name for run in comparison.runs)
-    measurement = f"{comparison.quantity} {sizes}: {finding(comparison)}"
-    return Finding(measurement, model_size_verdict(comparison.typical_spread, *ends))
+    return Finding(_compared(comparison), model_size_verdict(comparison.typical_spread, *ends))
+
+
+def _find_temperature(comparison: Comparison) -> Finding:
+    return Finding(_compared(comparison), temperature_verdict(comparison.exponent))
+
+
+def _compared(comparison: Comparison) -> str:
+    return f"{comparison.quantity} {', '.join(run.name for run in comparison.runs)}: {finding(comparison)}"
 
 
 CLAIMS = (
@@ -216,7 +229,7 @@ CLAIMS = (
         f" over smallest noise scale at equal loss, geometric mean over goals, at most {EQUAL_NOISE_FACTOR:g}: holds;"
         f" at most {LOOSELY_EQUAL_NOISE_FACTOR:g}: holds within a factor; else contradicts, unless the exponent in the"
         " model's size cannot be told from 0: then it is not shown.",
-        _judge_model_size,
+        each_comparison("model_size", _find_model_size),
     ),
     Claim(
         7,
@@ -247,7 +260,11 @@ CLAIMS = (
     Claim(
         9,
         "The noise scale goes as 1 / temperature.",
-        "Not measured yet: it needs runs at several learning rates compared at one loss.",
+        "Runs of one batch size at the best learning rate, a quarter and a sixteenth of it"
+        " (make reproduce-temperature): exponent of the noise scale in the learning rate at equal score, over all"
+        f" goals, within {INVERSE_EXPONENT:g} of -1: holds; within {LOOSE_EXPONENT:g}: holds within a factor; else"
+        " contradicts, unless its interval contains -1: then it is not shown.",
+        each_comparison("temperature", _find_temperature),
     ),
     Claim(
         10,

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reproduce.report.summaries import Estimate
+from reproduce.report.summaries import Estimate, SignedEstimate
 
 HOLDS = "holds"
 HOLDS_LOOSELY = "holds within a factor"
@@ -31,6 +31,7 @@ SGD_ALPHA = (0.75, 1.25)  # alpha = 1 (appendix A.2), with room for the fit's er
 ADAPTIVE_ALPHA = (0.5, 1.0)  # Adam and RMSProp, appendix A.2
 EQUAL_NOISE_FACTOR = 1.5  # "hardly depends": about what intervals of single noise scales are wide
 LOOSELY_EQUAL_NOISE_FACTOR = 3.0  # still small beside the tenfold growth over a run
+INVERSE_EXPONENT, LOOSE_EXPONENT = 0.25, 0.5  # how far from -1 an exponent may lie, for 1 / temperature
 MIN_POINTS = 3  # the law has two parameters: two points fit it exactly
 
 
@@ -117,6 +118,18 @@ def model_size_verdict(typical_spread: float | None, exponent_low: float | None,
         return HOLDS_LOOSELY
     flat = exponent_low is None or exponent_high is None or exponent_low <= 0 <= exponent_high
     return NOT_SHOWN if flat else CONTRADICTS
+
+
+def temperature_verdict(exponent: SignedEstimate | None) -> str:
+    """Claim 9: the noise scale's exponent in the learning rate at equal score, which should be -1."""
+    if exponent is None or exponent.low is None or exponent.high is None:
+        return NOT_SHOWN
+    off = abs(exponent.value + 1)
+    if off <= INVERSE_EXPONENT:
+        return HOLDS
+    if off <= LOOSE_EXPONENT:
+        return HOLDS_LOOSELY
+    return NOT_SHOWN if exponent.low <= -1 <= exponent.high else CONTRADICTS
 
 
 def learning_rate_verdict(rms: float | None, alpha: float, alpha_range: tuple[float, float]) -> str:

@@ -10,7 +10,15 @@ from reproduce.report import format_comparison, format_table, write_report, writ
 from reproduce.report.claims import CLAIMS
 from reproduce.report.comparison_tables import comparison_header, comparison_rows, finding
 from reproduce.report.reading import SummaryError, load_comparisons, load_summary, parse_comparison, with_further_files
-from reproduce.report.verdicts import CONTRADICTS, HOLDS, HOLDS_LOOSELY, NOT_SHOWN, model_size_verdict
+from reproduce.report.summaries import SignedEstimate
+from reproduce.report.verdicts import (
+    CONTRADICTS,
+    HOLDS,
+    HOLDS_LOOSELY,
+    NOT_SHOWN,
+    model_size_verdict,
+    temperature_verdict,
+)
 
 
 @pytest.fixture
@@ -72,6 +80,33 @@ def test_claim_6_is_judged_from_the_comparison(folder):
     assert "LSTM size 64, 128, 256: Largest over smallest" in found.finding.measurement
     (folder / "comparison_temperature.json").write_text(json.dumps(comparison_record(comparison="temperature")))
     assert len(claim.judge([with_further_files(summary, folder)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "verdict"),
+    [
+        (-1.24, 0.1, HOLDS),
+        (-0.8, 0.5, HOLDS),
+        (-0.7, 0.1, HOLDS_LOOSELY),
+        (-1.5, 0.1, HOLDS_LOOSELY),
+        (-0.4, 0.1, CONTRADICTS),
+        (-0.4, 0.7, NOT_SHOWN),
+        (1.0, 0.1, CONTRADICTS),
+    ],
+)
+def test_claim_9_exponent_of_the_noise_scale_in_the_learning_rate(value, width, verdict):
+    assert temperature_verdict(SignedEstimate(value, value - width, value + width)) == verdict
+    assert temperature_verdict(SignedEstimate(value, None, None)) == temperature_verdict(None) == NOT_SHOWN
+
+
+def test_claim_9_is_judged_from_its_own_comparison(folder):
+    (claim,) = (claim for claim in CLAIMS if claim.number == 9)
+    assert claim.judge([with_further_files(load_summary(folder), folder)]) == []
+    record = comparison_record(-0.7, comparison="temperature", quantity="learning rate")
+    (folder / "comparison_temperature.json").write_text(json.dumps(record))
+    (found,) = claim.judge([with_further_files(load_summary(folder), folder)])
+    assert found.finding.verdict == HOLDS_LOOSELY
+    assert "goes as (learning rate)^-0.7 [-0.8, -0.6]" in found.finding.measurement
 
 
 def test_figures_and_report_show_the_comparison(folder):
