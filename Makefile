@@ -12,13 +12,14 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS))
+.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
 	@printf '  make %-28s %s\n' \
 		'reproduce-<task>' 'sweep, fit and figures' \
 		'line-search-<task>' 'best steps at fixed weights of one run of that sweep (Fig. 5)' \
+		'linear-rule-<task>' 'learning rates in proportion to the batch size beside those of that sweep' \
 		'pruning-<task>' 'the pruned search held against the plain grid'
 	@echo
 	@echo "  Tasks: $(TASKS)"
@@ -56,6 +57,10 @@ $(addprefix pruning-,$(TASKS)): pruning-%: $(VENV)/installed
 $(addprefix line-search-,$(TASKS)): line-search-%: $(VENV)/installed
 	$(BIN)/python -m reproduce.line_search task=$*/$(SCALE) $(ARGS)
 
+# The best rate of the sweep's smallest batch size, scaled with the batch size (claim 10). Run the task's sweep first.
+$(addprefix linear-rule-,$(TASKS)): linear-rule-%: $(VENV)/installed
+	$(BIN)/python -m reproduce -m task=$*/$(SCALE) sweep=$(SWEEP) comparison=linear_rule trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
+
 # Runs of one batch size that differ in the model's size (claim 6).
 reproduce-model-size: $(VENV)/installed ## the noise scale of small and large models at equal loss, on billion_word
 	$(BIN)/python -m reproduce -m task=billion_word/$(SCALE) comparison=model_size trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
@@ -71,7 +76,7 @@ reproduce-atari: ## the sweeps of all Atari games that have this scale, one afte
 
 reproduce-dota: reproduce-dota_1v1 reproduce-dota_5v5 ## the sweeps of the Dota proxy, one hero a team and five
 
-reproduce-% pruning-% line-search-%:
+reproduce-% pruning-% line-search-% linear-rule-%:
 	@echo "error: there is no task $*. Tasks: $(TASKS)"; exit 2
 
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/

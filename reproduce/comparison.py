@@ -8,24 +8,19 @@ learning rate). The noise scale is taken at the task's goals, so that runs are h
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from reproduce.launched_runs import LaunchedRuns, Overrides, n_jobs
+from reproduce.experiment import Experiment, Key
+from reproduce.launched_runs import Overrides
 from reproduce.noise_at_goal import Crossing, NoiseAtGoal, noise_at_goal, probes_at_goal
-from reproduce.places import check_writable, only_sweep_in, relative
 from reproduce.power_law import PowerLaw, estimated, fit_power_law
-from reproduce.progress import Progress
 from reproduce.records import Record
-from reproduce.report import format_comparison, write_task_report
-from reproduce.results import rounded, write_json
-from reproduce.run import origin
-from reproduce.settings import ConfigError, run_folder, task_and_scale
-from reproduce.summary import commits_of
+from reproduce.report import format_comparison
+from reproduce.settings import ConfigError
 from reproduce.validation import above, least, parse, section
 
 
@@ -83,21 +78,17 @@ def spread(noise: Sequence[NoiseAtGoal]) -> float | None:
     return max(measured) / min(measured) if len(measured) > 1 else None
 
 
-class Comparison:
-    """One comparison. `launcher`: a Hydra launcher. `config`: the composed one. `arguments`: the user's overrides."""
+class Comparison(Experiment):
+    """One of the comparisons that the task's config names; see Experiment."""
 
     def __init__(self, launcher: Any, config: DictConfig, arguments: Sequence[str]) -> None:
-        self.arguments = list(arguments)
-        self.runs = LaunchedRuns(launcher, config, arguments)
-        self.task = self.runs.task
-        self.name = str(config.comparison)
+        super().__init__(launcher, config, arguments)
         self.settings, self.compared = comparison_from_config(config)
-        self.task_name, self.scale = task_and_scale(str(config.name))
-        self.folder = run_folder(Path(str(config.outputs)).absolute(), self.task_name, self.scale)
-        self.results = Path(str(config.results)).absolute() / self.task_name / self.scale
-        self.progress = Progress(f"{self.task_name}/{self.scale} {self.name}", n_jobs(config))
-        for run in self.compared.values():
-            self.runs.settings(self.overrides(run, 0))  # a wrong field is told before anything is run
+        self.file = f"comparison_{self.name}.json"
+
+    def wanted(self) -> dict[Key, Overrides]:
+        seeds = range(self.settings.seeds)
+        return {(name, seed): self.overrides(run, seed) for name, run in self.compared.items() for seed in seeds}
 
     def overrides(self, run: Compared, seed: int) -> Overrides:
         """What the launcher adds to the user's own overrides."""
@@ -106,31 +97,10 @@ class Comparison:
         kept = tuple(override for override in common if override.partition("=")[0] not in named)
         return (*kept, f"run.seed={seed}", *run.overrides)
 
-    def run(self) -> Path:
-        """Runs what is missing, writes the result, prints a table; returns the results folder."""
-        self.task.prepare()
-        check_writable(self.results)
-        wanted = {
-            (name, seed): self.overrides(run, seed)
-            for name, run in self.compared.items()
-            for seed in range(self.settings.seeds)
-        }
-        with only_sweep_in(self.folder):
-            records = self.runs.run(list(wanted.values()), self.progress, total=len(wanted), planned=len(wanted))
-        if self.runs.launched == 0:
-            print(f"{self.task_name}/{self.scale} {self.name}: all {len(wanted)} runs are there already.")
-        complete = {key: records[overrides] for key, overrides in wanted.items() if overrides in records}
-        result = rounded(self.as_dict(complete))
-        path = self.results / f"comparison_{self.name}.json"
-        write_json(path, result)
-        print(format_comparison(result))
-        figures = write_task_report(self.results) if (self.results / "summary.json").exists() else []
-        print("\nWritten:", *(f"  {relative(p)}" for p in [path, *figures]), sep="\n")
-        self.runs.tell_failures()
-        return self.results
+    def table(self, result: dict) -> str:
+        return format_comparison(result)
 
-    def as_dict(self, records: dict[tuple[str, int], Record]) -> dict:
-        """The contents of comparison_<name>.json."""
+    def measured(self, records: Mapping[Key, Record]) -> dict:
         goals = range(len(self.task.goals))
         noise = {
             name: [self.noise([r for (n, _), r in records.items() if n == name], goal) for goal in goals]
@@ -140,13 +110,7 @@ class Comparison:
         spreads = [spread([noise[name][goal] for name in self.compared]) for goal in goals]
         known = [value for value in spreads if value is not None]
         return {
-            "task": self.task_name,
-            "scale": self.scale,
-            "comparison": self.name,
             "quantity": self.settings.quantity,
-            "unit": self.task.unit,
-            "score": self.task.score,
-            "higher_is_better": self.task.higher_is_better,
             "batch_size": self.settings.batch_size,
             "seeds": self.settings.seeds,
             "runs": [self.run_entry(name, records, noise[name]) for name in self.compared],
@@ -158,12 +122,9 @@ class Comparison:
             "exponent": {"value": law.exponent, "low": law.low, "high": law.high, "points": law.points}
             if law
             else None,
-            "command": " ".join(["python -m reproduce -m", *self.arguments]),
-            **origin(),
-            "commit": commits_of(records.values()),
         }
 
-    def run_entry(self, name: str, records: dict[tuple[str, int], Record], noise: Sequence[NoiseAtGoal]) -> dict:
+    def run_entry(self, name: str, records: Mapping[Key, Record], noise: Sequence[NoiseAtGoal]) -> dict:
         """One compared run: what it is, and its noise scale and steps at each goal."""
         run = self.compared[name]
         own = [record for (n, _), record in records.items() if n == name]

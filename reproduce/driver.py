@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 
 from reproduce.comparison import Comparison
 from reproduce.launched_runs import LaunchedRuns, Overrides, n_jobs
+from reproduce.linear_rule import LinearRule
 from reproduce.mirror import check_mirror
 from reproduce.places import check_writable, only_sweep_in, relative
 from reproduce.progress import Progress, expected_runs
@@ -29,6 +30,9 @@ from reproduce.summary import FinishedSweep, write_summary
 from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
 from reproduce.validation import parse, section
 from tasks.task import Task
+
+EXPERIMENTS = {"linear_rule": LinearRule}
+"""What `comparison` may name besides the task's own comparisons."""
 
 
 def sweep_plan(config: DictConfig, task: Task) -> SweepPlan:
@@ -159,7 +163,7 @@ def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -
     """The sweeper's body, a sweep or a comparison: errors that users can mend end it with one message."""
     HydraConfig.instance().set_config(config)  # as it is in jobs: the task's name is read from it
     try:
-        kind = Sweep if config.comparison is None else Comparison
+        kind = Sweep if config.comparison is None else EXPERIMENTS.get(config.comparison, Comparison)
         return kind(launcher, config, arguments).run()
     except USER_ERRORS as error:
         sys.exit(f"error: {error}")

@@ -16,10 +16,13 @@ from reproduce.report.comparison_tables import finding
 from reproduce.report.formatting import estimate, number, plural
 from reproduce.report.judgements import Finding, Judge, Judgement, each_sweep
 from reproduce.report.laws import learning_rate_rms
+from reproduce.report.linear_rule import KEEPS_UP, LinearRule
+from reproduce.report.linear_rule_tables import shown
 from reproduce.report.summaries import Comparison, Estimate, Goal, Summary
 from reproduce.report.verdicts import (
     ADAPTIVE_ALPHA,
     CONSTANT_FACTOR,
+    DECADE,
     EQUAL_NOISE_FACTOR,
     FIT_RMS,
     GROWTH,
@@ -31,15 +34,18 @@ from reproduce.report.verdicts import (
     LOOSELY_EQUAL_NOISE_FACTOR,
     MIN_POINTS,
     NOT_SHOWN,
+    PAST,
     SAME_NOISE_FACTOR,
     SGD_ALPHA,
     SOME_GROWTH,
+    WELL_BELOW,
     LawCheck,
     certain_growth,
     fit_verdict,
     growth_verdict,
     learning_rate_verdict,
     line_search_verdict,
+    linear_rule_verdict,
     model_size_verdict,
     noise_ratio_verdict,
     prediction_verdict,
@@ -49,12 +55,12 @@ from reproduce.report.verdicts import (
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper, the rule for its verdict in words, and the rule; or why there is none yet."""
+    """One claim of the paper, the rule for its verdict in words, and the rule."""
 
     number: int
     prediction: str
     rule: str
-    judge: Judge | None = None
+    judge: Judge
 
 
 def _find_line_search(summary: Summary) -> Finding:
@@ -178,6 +184,22 @@ def _compared(comparison: Comparison) -> str:
     return f"{comparison.quantity} {', '.join(run.name for run in comparison.runs)}: {finding(comparison)}"
 
 
+def each_with_linear_rule(summaries: Sequence[Summary]) -> list[Judgement]:
+    """Judges every sweep beside which the linear rule was tried."""
+    return [
+        Judgement(it.task, it.scale, it.published is not None, _find_linear_rule(it.linear_rule))
+        for it in summaries
+        if it.linear_rule
+    ]
+
+
+def _find_linear_rule(rule: LinearRule) -> Finding:
+    if not rule.b_crit.measured:
+        return Finding(f"B_crit {estimate(rule.b_crit)}", NOT_SHOWN)
+    points = [(point.batch_size / rule.b_crit.value, point.keeps_up) for point in rule.points]
+    return Finding(shown(rule), linear_rule_verdict(points))
+
+
 CLAIMS = (
     Claim(
         1,
@@ -269,6 +291,10 @@ CLAIMS = (
     Claim(
         10,
         "Scaling the learning rate with the batch holds well below B_crit and fails past it.",
-        "Not measured yet: it needs runs at the scaled rate, beside those at the best.",
+        "The best rate at the smallest batch size, scaled in proportion to the batch size (make linear-rule-<task>), at"
+        f" most {KEEPS_UP:g} times the steps of the best rate: at every batch size up to {WELL_BELOW:g} B_crit and at"
+        f" none from {PAST:g} B_crit on: holds; first failing within a factor {DECADE:g} of B_crit: holds within a"
+        " factor; else contradicts; without batch sizes on both sides it is not shown.",
+        each_with_linear_rule,
     ),
 )

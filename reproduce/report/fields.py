@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from reproduce.report.summaries import Estimate
+
 
 class FieldError(ValueError):
     """A field that is missing or holds something else. The message names it, as in goals[2].points[0].steps."""
@@ -20,6 +22,13 @@ class Fields:
     def __init__(self, record: Mapping[str, Any], where: str = "") -> None:
         self.record = record
         self.where = where
+
+    @classmethod
+    def of(cls, record: object) -> Fields:
+        """The fields of a whole file's record."""
+        if not isinstance(record, Mapping):
+            raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
+        return cls(record)
 
     def text(self, key: str) -> str:
         return self._required(key, self.optional_text(key))
@@ -67,6 +76,14 @@ class Fields:
         if value is not None and value <= 0:
             raise self._wrong(key, "above 0")
         return value
+
+    def estimate(self, name: str) -> Estimate:
+        """A number with its interval: `name`, `name`_low and `name`_high, each of which may be missing."""
+        value = self.optional_positive(name)
+        low, high = self.optional_number(f"{name}_low"), self.optional_number(f"{name}_high")
+        if value is None and low is not None and low <= 0:
+            low = None  # these quantities are positive, so "at least 0" says nothing
+        return Estimate(value, low, high)
 
     def count(self, key: str) -> int | None:
         """How many: a number, or the length of a list."""

@@ -7,13 +7,14 @@ wrong is an error that names the file, the field and what to do.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from reproduce import published
 from reproduce.report.fields import FieldError, Fields
+from reproduce.report.linear_rule import parse_linear_rule
 from reproduce.report.summaries import (
     BestStep,
     ComparedRuns,
@@ -50,20 +51,28 @@ def load_summary(folder: Path) -> Summary:
 
 def load_line_search(folder: Path) -> LineSearch | None:
     """Reads folder/line_search.json; None where there is none. Raises SummaryError."""
-    path = folder / "line_search.json"
-    remedy = "run its line search again to rewrite it, or delete the file to leave it out"
-    return _read(path, parse_line_search, remedy) if path.exists() else None
+    return _read_if_there(folder / "line_search.json", parse_line_search, "line search")
 
 
 def load_comparisons(folder: Path) -> tuple[Comparison, ...]:
     """Reads folder/comparison_*.json, by name. Raises SummaryError."""
-    remedy = "run the comparison again to rewrite it, or delete the file to leave it out"
-    return tuple(_read(path, parse_comparison, remedy) for path in sorted(folder.glob("comparison_*.json")))
+    paths = sorted(folder.glob("comparison_*.json"))
+    return tuple(_read_if_there(path, parse_comparison, "comparison") for path in paths)
 
 
 def with_further_files(summary: Summary, folder: Path) -> Summary:
     """The summary with what other commands measured of the same task. Raises SummaryError."""
-    return replace(summary, line_search=load_line_search(folder), comparisons=load_comparisons(folder))
+    return replace(
+        summary,
+        line_search=load_line_search(folder),
+        comparisons=load_comparisons(folder),
+        linear_rule=_read_if_there(folder / "linear_rule.json", parse_linear_rule, "linear rule"),
+    )
+
+
+def _read_if_there(path: Path, parse: Callable[[object], Parsed], what: str) -> Parsed | None:
+    remedy = f"run its {what} again to rewrite it, or delete the file to leave it out"
+    return _read(path, parse, remedy) if path.exists() else None
 
 
 def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
@@ -81,7 +90,7 @@ def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
 
 def parse_summary(record: object) -> Summary:
     """A Summary from the record of a summary.json. Raises FieldError, which names the field."""
-    fields = _object(record)
+    fields = Fields.of(record)
     data = fields.fields("data")
     goals = fields.list_of_fields("goals")
     if not goals:
@@ -116,7 +125,7 @@ def parse_summary(record: object) -> Summary:
 
 def parse_comparison(record: object) -> Comparison:
     """A Comparison from the record of a comparison_<name>.json. Raises FieldError, which names the field."""
-    fields = _object(record)
+    fields = Fields.of(record)
     return Comparison(
         name=fields.text("comparison"),
         quantity=fields.text("quantity"),
@@ -142,7 +151,7 @@ def _compared_runs(fields: Fields) -> ComparedRuns:
         value=fields.positive("value"),
         learning_rate=fields.positive("learning_rate"),
         goals=tuple(
-            NoiseAtScore(goal.number("goal"), _estimate(goal, "b_simple"), goal.numbers("steps"))
+            NoiseAtScore(goal.number("goal"), goal.estimate("b_simple"), goal.numbers("steps"))
             for goal in fields.list_of_fields("goals")
         ),
     )
@@ -157,14 +166,12 @@ def _exponent(fields: Fields | None) -> SignedEstimate | None:
 def _loss_law(fields: Fields | None) -> LossLaw | None:
     if fields is None:
         return None
-    return LossLaw(
-        _estimate(fields, "alpha_b"), fields.positive("b_star"), fields.number("goals"), fields.number("rms")
-    )
+    return LossLaw(fields.estimate("alpha_b"), fields.positive("b_star"), fields.number("goals"), fields.number("rms"))
 
 
 def parse_line_search(record: object) -> LineSearch:
     """A LineSearch from the record of a line_search.json. Raises FieldError, which names the field."""
-    fields = _object(record)
+    fields = Fields.of(record)
     run = fields.fields("run")
     return LineSearch(
         batch_size=run.positive("batch_size"),
@@ -186,15 +193,15 @@ def _search_point(fields: Fields) -> SearchPoint:
         score=fields.number("score"),
         drops=_search_law(fields.fields("drop_law"), "drop_max"),
         learning_rates=_search_law(fields.fields("learning_rate_law"), "learning_rate_max"),
-        b_simple=_estimate(fields, "b_simple"),
-        b_noise_hessian=_estimate(fields, "b_noise_hessian"),
+        b_simple=fields.estimate("b_simple"),
+        b_noise_hessian=fields.estimate("b_noise_hessian"),
         learning_rate_max_hessian=fields.optional_positive("learning_rate_max_hessian"),
         best_steps=tuple(
             BestStep(
                 batch_size=step.positive("batch_size"),
                 batches=step.number("batches"),
-                drop=_estimate(step, "drop"),
-                learning_rate=_estimate(step, "learning_rate"),
+                drop=step.estimate("drop"),
+                learning_rate=step.estimate("learning_rate"),
             )
             for step in fields.list_of_fields("batch_sizes")
         ),
@@ -203,18 +210,12 @@ def _search_point(fields: Fields) -> SearchPoint:
 
 def _search_law(fields: Fields, limit: str) -> SearchLaw:
     return SearchLaw(
-        b_noise=_estimate(fields, "b_noise"),
-        limit=_estimate(fields, limit),
+        b_noise=fields.estimate("b_noise"),
+        limit=fields.estimate(limit),
         rms=fields.optional_number("rms"),
         rms_noise=fields.optional_number("rms_noise"),
         reason=fields.optional_text("reason"),
     )
-
-
-def _object(record: object) -> Fields:
-    if not isinstance(record, Mapping):
-        raise FieldError(f"should hold a JSON object, not {type(record).__name__}")
-    return Fields(record)
 
 
 def _refuse_constant(name: str) -> float:
@@ -226,9 +227,9 @@ def _goal(fields: Fields) -> Goal:
         goal=fields.number("goal"),
         identified=fields.flag("identified"),
         reason=fields.optional_text("reason"),
-        b_crit=_estimate(fields, "b_crit"),
-        b_simple=_estimate(fields, "b_simple"),
-        b_noise=_estimate(fields, "b_noise"),
+        b_crit=fields.estimate("b_crit"),
+        b_simple=fields.estimate("b_simple"),
+        b_noise=fields.estimate("b_noise"),
         s_min=fields.optional_positive("s_min"),
         e_min=fields.optional_positive("e_min"),
         fit_rms=fields.optional_number("fit_rms"),
@@ -237,18 +238,10 @@ def _goal(fields: Fields) -> Goal:
     )
 
 
-def _estimate(fields: Fields, name: str) -> Estimate:
-    value = fields.optional_positive(name)
-    low, high = fields.optional_number(f"{name}_low"), fields.optional_number(f"{name}_high")
-    if value is None and low is not None and low <= 0:
-        low = None  # these quantities are positive, so "at least 0" says nothing
-    return Estimate(value, low, high)
-
-
 def _start_and_run(fields: Fields | None) -> StartAndRun:
     if fields is None:
         return StartAndRun(Estimate(), Estimate())
-    return StartAndRun(_estimate(fields, "start"), _estimate(fields, "run"))
+    return StartAndRun(fields.estimate("start"), fields.estimate("run"))
 
 
 def _exact(fields: Fields | None) -> Exact | None:

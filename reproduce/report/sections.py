@@ -99,7 +99,6 @@ def claims_section(summaries: Sequence[Summary]) -> list[Block]:
     measurements = tuple(
         (str(claim.number), found.task, found.scale, found.finding.measurement, found.finding.verdict)
         for claim in CLAIMS
-        if claim.judge
         for found in claim.judge(summaries)
     )
     rules = tuple(f"Claim {claim.number}: {claim.rule}" for claim in CLAIMS)
@@ -156,7 +155,7 @@ def _scale(summary: Summary) -> str:
 
 def _verdicts(claim: Claim, summaries: Sequence[Summary]) -> str:
     """How often each verdict fell on the paper's tasks, for each scale."""
-    found = [found for found in claim.judge(summaries) if found.in_paper] if claim.judge else []
+    found = [found for found in claim.judge(summaries) if found.in_paper]
     if not found:
         return NOT_SHOWN
     counts = Counter((it.scale, it.finding.verdict) for it in found)

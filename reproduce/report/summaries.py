@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reproduce import published
 from reproduce.published import PublishedValue
+
+if TYPE_CHECKING:
+    from reproduce.report.linear_rule import LinearRule
 
 SCALES = ("mini", "paper")
 
@@ -276,6 +280,7 @@ class Summary:
     # In files of their own, since they are commands of their own.
     line_search: LineSearch | None = None
     comparisons: tuple[Comparison, ...] = ()
+    linear_rule: LinearRule | None = None
 
     @property
     def title(self) -> str:

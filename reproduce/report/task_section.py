@@ -17,6 +17,8 @@ from reproduce.report.line_search_tables import (
     run_name,
     search_rows,
 )
+from reproduce.report.linear_rule import LinearRule
+from reproduce.report.linear_rule_tables import LINEAR_RULE_HEADER, linear_rule_rows, shown, what_was_scaled
 from reproduce.report.summaries import Comparison, LineSearch, LossLaw, Summary, Sweep
 
 FIGURES = (
@@ -84,6 +86,8 @@ def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> li
         blocks += line_search_section(summary, summary.line_search, folder, figures)
     for comparison in summary.comparisons:
         blocks += comparison_section(summary, comparison, folder, figures)
+    if summary.linear_rule:
+        blocks += linear_rule_section(summary, summary.linear_rule, folder, figures)
     blocks.append(
         Table("Points: every goal at every batch size", POINTS_HEADER, tuple(point_rows(summary)), folded=True)
     )
@@ -123,6 +127,22 @@ def comparison_section(summary: Summary, comparison: Comparison, folder: Path, f
     blocks.append(Table(caption, comparison_header(comparison), tuple(comparison_rows(comparison))))
     blocks.append(Paragraph(finding(comparison)))
     return blocks
+
+
+def linear_rule_section(summary: Summary, rule: LinearRule, folder: Path, figures: Collection[str]) -> list[Block]:
+    """Steps at scaled learning rates beside those at the best ones, and how to measure them again."""
+    origin = f", commit {rule.commit}" if rule.commit else ""
+    blocks: list[Block] = [
+        Paragraph(f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}{origin}.")
+    ]
+    if rule.command:
+        blocks.append(Code(rule.command))
+    if "linear_rule" in figures:
+        what = f"Learning rate in proportion to the batch size: {summary.title}, {summary.scale} scale"
+        caption = "An arrow stands where a seed diverged, or had not arrived in four times the steps of the best rate."
+        blocks.append(Picture(folder / "linear_rule", what, caption))
+    table = Table("Scaled rates beside the best ones", LINEAR_RULE_HEADER, tuple(linear_rule_rows(rule)))
+    return [*blocks, table, Paragraph(shown(rule))]
 
 
 def _loss_law(law: LossLaw) -> str:

@@ -32,6 +32,8 @@ ADAPTIVE_ALPHA = (0.5, 1.0)  # Adam and RMSProp, appendix A.2
 EQUAL_NOISE_FACTOR = 1.5  # "hardly depends": about what intervals of single noise scales are wide
 LOOSELY_EQUAL_NOISE_FACTOR = 3.0  # still small beside the tenfold growth over a run
 INVERSE_EXPONENT, LOOSE_EXPONENT = 0.25, 0.5  # how far from -1 an exponent may lie, for 1 / temperature
+WELL_BELOW, PAST = 0.25, 2.0  # multiples of B_crit: a quarter, where rates grow nearly with B, and twice
+DECADE = 10.0  # "to an order of magnitude"
 MIN_POINTS = 3  # the law has two parameters: two points fit it exactly
 
 
@@ -130,6 +132,21 @@ def temperature_verdict(exponent: SignedEstimate | None) -> str:
     if off <= LOOSE_EXPONENT:
         return HOLDS_LOOSELY
     return NOT_SHOWN if exponent.low <= -1 <= exponent.high else CONTRADICTS
+
+
+def linear_rule_verdict(points: Sequence[tuple[float, bool]]) -> str:
+    """Claim 10: (batch size / B_crit, whether the scaled rate keeps up with the best one), rising.
+
+    Where it fails at smaller batch sizes than the claim has it, or later, the first failure's distance counts.
+    """
+    below = [keeps_up for multiple, keeps_up in points if multiple <= WELL_BELOW]
+    past = [keeps_up for multiple, keeps_up in points if multiple >= PAST]
+    failed = [multiple for multiple, keeps_up in points if not keeps_up]
+    if not below or not past:
+        return NOT_SHOWN
+    if all(below) and not any(past):
+        return HOLDS
+    return HOLDS_LOOSELY if failed and 1 / DECADE <= failed[0] <= DECADE else CONTRADICTS
 
 
 def learning_rate_verdict(rms: float | None, alpha: float, alpha_range: tuple[float, float]) -> str:

@@ -12,6 +12,7 @@ from reproduce.report.curves_figure import curves_figure, load_curves
 from reproduce.report.html import render_html
 from reproduce.report.learning_rate_figure import learning_rate_figure
 from reproduce.report.line_search_figure import line_search_figure
+from reproduce.report.linear_rule_figure import linear_rule_figure
 from reproduce.report.markdown import render_markdown
 from reproduce.report.noise_figure import noise_scale_figure
 from reproduce.report.overview_figures import fig4_figure, fig7_figure
@@ -116,8 +117,11 @@ def _write_task_figures(folder: Path, summary: Summary) -> list[Path]:
     }
     if summary.line_search:
         figures["fig5"] = line_search_figure(summary, summary.line_search)
-    else:
-        _remove_figure(folder, "fig5")
+    if summary.linear_rule:
+        figures["linear_rule"] = linear_rule_figure(summary, summary.linear_rule)
+    for name in ("fig5", "linear_rule"):
+        if name not in figures:
+            _remove_figure(folder, name)
     for comparison in summary.comparisons:
         figures[f"comparison_{comparison.name}"] = comparison_figure(summary, comparison)
     written = [path for name, figure in figures.items() for path in save_figure(figure, folder / name)]

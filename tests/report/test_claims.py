@@ -159,14 +159,13 @@ def findings(*records: dict, line_search: dict | None = None) -> dict[int, list]
     summaries = [replace(parse_summary(record), line_search=search) for record in records]
     result: dict[int, list] = {}
     for claim in CLAIMS:
-        if claim.judge:
-            result.setdefault(claim.number, []).extend(it.finding for it in claim.judge(summaries))
+        result.setdefault(claim.number, []).extend(it.finding for it in claim.judge(summaries))
     return result
 
 
 def judged(number: int, *records: dict) -> list[tuple[str, str, str, str]]:
     summaries = [parse_summary(record) for record in records]
-    judges = [claim.judge for claim in CLAIMS if claim.number == number and claim.judge]
+    judges = [claim.judge for claim in CLAIMS if claim.number == number]
     judgements = [it for judge in judges for it in judge(summaries)]
     return [(it.task, it.scale, it.finding.measurement, it.finding.verdict) for it in judgements]
 

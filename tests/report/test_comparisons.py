@@ -129,7 +129,7 @@ def test_losses_are_perplexities_too_and_the_law_of_the_loss_is_told(folder):
 
 def test_a_torn_comparison_is_named_with_the_remedy(folder):
     (folder / "comparison_model_size.json").write_text('{"comparison": "model_size"')
-    with pytest.raises(SummaryError, match=r"comparison_model_size\.json: not complete JSON.*run the comparison again"):
+    with pytest.raises(SummaryError, match=r"comparison_model_size\.json: not complete JSON.*run its comparison again"):
         load_comparisons(folder)
     (folder / "comparison_model_size.json").write_text(json.dumps(comparison_record(batch_size=-1)))
     with pytest.raises(SummaryError, match=r"batch_size should be above 0"):
