@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from reproduce.report.formatting import estimate
 from reproduce.report.style import draw_estimate, figure_style, log_axis, score_axis, shades, task_figure
 from reproduce.report.summaries import Comparison, Summary
 
@@ -22,7 +23,8 @@ def comparison_figure(summary: Summary, comparison: Comparison) -> Figure:
             ax.plot([], [], label=label, color=colour, marker=marker, markersize=5, linewidth=0.8)
             shift = 4 * (index - (len(comparison.runs) - 1) / 2)
             for goal in run.goals:
-                draw_estimate(ax, goal.goal, goal.b_simple, colour, marker, shift)
+                found = f"B_simple {estimate(goal.b_simple)} {comparison.unit}s\n{comparison.score} {goal.goal:g}"
+                draw_estimate(ax, goal.goal, goal.b_simple, colour, marker, shift, f"{label}\n{found}")
             values = [g.b_simple.value if g.b_simple.measured else float("nan") for g in run.goals]
             ax.plot([g.goal for g in run.goals], values, color=colour, linewidth=0.8, alpha=0.6)
         log_axis(ax, "y")

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to a file, by its path below the folder of the report, or to "#" and a heading's anchor."""
+
+    text: str
+    target: str
+
+
+Text = str | Link
 
 
 @dataclass(frozen=True)
@@ -11,15 +23,24 @@ class Heading:
     level: int
     text: str
 
+    @property
+    def anchor(self) -> str:
+        """The heading's name in links, made as GitHub makes it, so that links hold in report.md too."""
+        return re.sub(r"[^\w\- ]", "", self.text.lower()).replace(" ", "-")
+
+    def link(self, text: str = "") -> Link:
+        """Leads here; the text is the heading's own if none is given."""
+        return Link(text or self.text, f"#{self.anchor}")
+
 
 @dataclass(frozen=True)
 class Paragraph:
-    text: str
+    text: Text
 
 
 @dataclass(frozen=True)
 class Bullets:
-    items: tuple[str, ...]
+    items: tuple[Text, ...]
 
 
 @dataclass(frozen=True)
@@ -31,11 +52,11 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text; numbers in them are already formatted. `folded` hides a long table behind its caption."""
+    """Cells are texts; numbers in them are already formatted. `folded` hides a long table behind its caption."""
 
     caption: str
     header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Text, ...], ...]
     folded: bool = False
 
 

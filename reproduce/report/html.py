@@ -11,8 +11,9 @@ from html import escape as escape_markup
 from importlib import resources
 from pathlib import Path
 
-from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
+from reproduce.report.document import Block, Bullets, Code, Heading, Link, Paragraph, Picture, Table, Text
 
+SCRIPTS = ("page.js", "tips.js")
 SHORT_CELL = 32
 
 
@@ -34,7 +35,7 @@ def render_html(blocks: Sequence[Block], folder: Path) -> str:
             "<main>",
             *(_block(block, folder) for block in blocks),
             "</main>",
-            f"<script>\n{(assets / 'page.js').read_text(encoding='utf-8')}</script>",
+            *(f"<script>\n{(assets / name).read_text(encoding='utf-8')}</script>" for name in SCRIPTS),
             "</body>",
             "</html>",
             "",
@@ -50,18 +51,30 @@ def escape(text: str) -> str:
 def _block(block: Block, folder: Path) -> str:
     match block:
         case Heading(level, text):
-            return f"<h{level}>{escape(text)}</h{level}>"
+            return f'<h{level} id="{escape_markup(block.anchor)}">{escape(text)}</h{level}>'
         case Paragraph(text):
-            return f"<p>{escape(text)}</p>"
+            return f"<p>{_text(text)}</p>"
         case Bullets(items):
-            return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in items) + "\n</ul>"
+            return _list(items)
         case Code(text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case Picture(stem, description, caption):
             image = _inline_svg(folder, stem, description)
-            return f"<figure>\n{image}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+            return f"<figure>\n<div>{image}</div>\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
         case Table():
             return _table(block)
+
+
+def _text(text: Text) -> str:
+    if isinstance(text, Link):
+        return f'<a href="{escape_markup(text.target)}">{escape(text.text)}</a>'
+    return escape(text)
+
+
+def _list(items: Sequence[Text]) -> str:
+    body = "<ul>\n" + "\n".join(f"<li>{_text(item)}</li>" for item in items) + "\n</ul>"
+    # A list of nothing but links is there to find one's way.
+    return f"<nav>{body}</nav>" if all(isinstance(item, Link) for item in items) else body
 
 
 def _inline_svg(folder: Path, stem: Path, description: str) -> str:
@@ -85,6 +98,7 @@ def _table(table: Table) -> str:
     return f'<p class="caption">{caption}</p>\n{body}'
 
 
-def _cell(text: str) -> str:
+def _cell(cell: Text) -> str:
     # A number and its interval stay on one line; only prose wraps.
-    return f'<td class="short">{escape(text)}</td>' if len(text) <= SHORT_CELL else f"<td>{escape(text)}</td>"
+    short = len(cell.text if isinstance(cell, Link) else cell) <= SHORT_CELL
+    return f'<td class="short">{_text(cell)}</td>' if short else f"<td>{_text(cell)}</td>"

@@ -10,7 +10,8 @@ from reproduce.report.formatting import goal_name, number
 from reproduce.report.laws import fitted_learning_rate
 from reproduce.report.style import batch_size_axis, figure_style, log_axis, shades, task_figure
 from reproduce.report.summaries import LearningRateFit, Summary
-from reproduce.report.tradeoff_figures import GOAL_COLOURS, all_batch_sizes
+from reproduce.report.tips import add_tip
+from reproduce.report.tradeoff_figures import GOAL_COLOURS, all_batch_sizes, point_tip
 
 
 def learning_rate_figure(summary: Summary) -> Figure:
@@ -36,6 +37,8 @@ def draw_learning_rates(ax: Axes, summary: Summary) -> None:
             linestyle="none",
             label=goal_name(summary, goal),
         )
+        for point in points:
+            add_tip(ax, point.batch_size * shift, point.learning_rate, point_tip(summary, goal, point))
     if summary.learning_rate_fit and all_batch_sizes(summary):
         _draw_fit(ax, summary, summary.learning_rate_fit)
     batch_size_axis(ax, all_batch_sizes(summary))

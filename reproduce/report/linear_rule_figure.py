@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from reproduce.report.formatting import goal_name
 from reproduce.report.linear_rule import LinearRule
+from reproduce.report.linear_rule_tables import LINEAR_RULE_HEADER, linear_rule_rows
 from reproduce.report.style import (
     B_CRIT_COLOUR,
     MUTED,
@@ -17,6 +18,7 @@ from reproduce.report.style import (
     task_figure,
 )
 from reproduce.report.summaries import Summary
+from reproduce.report.tips import add_tip
 
 SCALED_COLOUR = OKABE_ITO[1]
 REACH = 1.8  # length of the arrow of a batch size that did not arrive, as a factor
@@ -42,6 +44,10 @@ def linear_rule_figure(summary: Summary, rule: LinearRule) -> Figure:
             )
         right.plot(sizes, [point.tuned_learning_rate for point in rule.points], **best)
         right.plot(sizes, [point.learning_rate for point in rule.points], **scaled)
+        for point, row in zip(rule.points, linear_rule_rows(rule)):
+            tip = "\n".join(f"{name} {cell}" for name, cell in zip(LINEAR_RULE_HEADER, row))
+            add_tip(left, point.batch_size, point.steps or point.tuned_steps * REACH, tip)
+            add_tip(right, point.batch_size, point.learning_rate, tip)
         for ax, what in ((left, "steps"), (right, "learning rate")):
             _mark_b_crit(ax, rule)
             batch_size_axis(ax, [rule.base_batch_size, *sizes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
+from reproduce.report.document import Block, Bullets, Code, Heading, Link, Paragraph, Picture, Table, Text
 
 
 def render_markdown(blocks: Sequence[Block]) -> str:
@@ -29,15 +29,19 @@ def _block(block: Block) -> str:
         case Heading(level, text):
             return f"{'#' * level} {escape(text)}"
         case Paragraph(text):
-            return escape(text)
+            return _text(text)
         case Bullets(items):
-            return "\n".join(f"- {escape(item)}" for item in items)
+            return "\n".join(f"- {_text(item)}" for item in items)
         case Code(text):
             return "\n".join(f"    {line}" for line in text.splitlines())
         case Picture(stem, description, caption):
             return f"![{escape(description)}]({stem.as_posix()}.png)\n\n{escape(caption)}"
         case Table():
             return _table(block)
+
+
+def _text(text: Text) -> str:
+    return f"[{escape(text.text)}]({text.target})" if isinstance(text, Link) else escape(text)
 
 
 def _table(table: Table) -> str:
@@ -49,5 +53,5 @@ def _table(table: Table) -> str:
     return f"**{caption}**\n\n{body}"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(escape(cell) for cell in cells) + " |"
+def _row(cells: Sequence[Text]) -> str:
+    return "| " + " | ".join(_text(cell) for cell in cells) + " |"

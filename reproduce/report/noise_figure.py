@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reproduce.report.formatting import estimate, goal_with_unit
 from reproduce.report.style import (
     B_CRIT_COLOUR,
     B_NOISE_COLOUR,
@@ -25,6 +26,7 @@ from reproduce.report.summaries import Estimate, Exact, Goal, Summary
 class Quantity:
     """One of the three: how it is drawn and where a goal keeps it."""
 
+    name: str
     label: str
     colour: str
     marker: str
@@ -34,9 +36,9 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("$B_{crit}$ (fit)", B_CRIT_COLOUR, "o", -3, lambda goal: goal.b_crit, lambda exact: exact.b_crit),
-    Quantity("$B_{simple}$", B_SIMPLE_COLOUR, "s", 0, lambda goal: goal.b_simple, lambda exact: exact.b_simple),
-    Quantity("$B_{noise}$", B_NOISE_COLOUR, "^", 3, lambda goal: goal.b_noise, lambda exact: exact.b_noise),
+    Quantity("B_crit", "$B_{crit}$ (fit)", B_CRIT_COLOUR, "o", -3, lambda goal: goal.b_crit, lambda it: it.b_crit),
+    Quantity("B_simple", "$B_{simple}$", B_SIMPLE_COLOUR, "s", 0, lambda goal: goal.b_simple, lambda it: it.b_simple),
+    Quantity("B_noise", "$B_{noise}$", B_NOISE_COLOUR, "^", 3, lambda goal: goal.b_noise, lambda it: it.b_noise),
 )
 
 
@@ -59,14 +61,15 @@ def draw_noise_scale(ax: Axes, summary: Summary) -> None:
 
 
 def _draw_quantity(ax: Axes, summary: Summary, quantity: Quantity) -> None:
-    estimates = [(goal.goal, quantity.of_goal(goal)) for goal in summary.goals]
+    estimates = [(goal, quantity.of_goal(goal)) for goal in summary.goals]
     if any(value != Estimate() for _, value in estimates):
         style = {"color": quantity.colour, "marker": quantity.marker, "markersize": 5, "linewidth": 0.8}
         ax.plot([], [], label=quantity.label, **style)
-    for score, value in estimates:
-        draw_estimate(ax, score, value, quantity.colour, quantity.marker, quantity.shift)
+    for goal, value in estimates:
+        tip = f"{quantity.name} {estimate(value)} {summary.unit}s\n{goal_with_unit(summary, goal)}"
+        draw_estimate(ax, goal.goal, value, quantity.colour, quantity.marker, quantity.shift, tip)
     # A bound breaks the line: it is not a value to connect.
-    values = [(score, value.value if value.measured else float("nan")) for score, value in estimates]
+    values = [(goal.goal, value.value if value.measured else float("nan")) for goal, value in estimates]
     ax.plot(*zip(*values), color=quantity.colour, linewidth=0.8, alpha=0.6)
     exact = [(goal.goal, quantity.exact(goal.exact)) for goal in summary.goals if goal.exact]
     exact = [(score, value) for score, value in exact if value is not None]

@@ -11,10 +11,12 @@ from matplotlib.patheffects import withStroke
 
 from reproduce import published
 from reproduce.published import AtLeast, PublishedValue, Range
+from reproduce.report.formatting import estimate, published_value
 from reproduce.report.noise_figure import draw_noise_scale
 from reproduce.report.ratios import log_r2, table_1_log_r2
 from reproduce.report.style import MUTED, OKABE_ITO, draw_arrow, figure_style, log_axis, task_figure
 from reproduce.report.summaries import Estimate, Summary
+from reproduce.report.tips import add_tip
 from reproduce.report.tradeoff_figures import draw_pareto
 
 PAPER_MARKERS = "oDsv"
@@ -95,6 +97,10 @@ def _marker(summary: Summary, index: int) -> str:
 def _draw_sweep(ax: Axes, summary: Summary, colour: str, marker: str) -> None:
     run = _draw_pair(ax, summary.b_crit.run, summary.b_simple.run, colour, marker, size=10 if marker == "*" else 7)
     start = _draw_pair(ax, summary.b_crit.start, summary.b_simple.start, colour, marker, size=3)
+    if run:
+        add_tip(ax, *run, _pair_tip(summary, "the run", summary.b_crit.run, summary.b_simple.run))
+    if start:
+        add_tip(ax, *start, _pair_tip(summary, "at the first goal", summary.b_crit.start, summary.b_simple.start))
     if run and start:
         ax.plot(*zip(start, run), color=colour, linewidth=0.6, alpha=0.5)
     label = f"{summary.title}, {summary.scale}"
@@ -105,9 +111,16 @@ def _draw_sweep(ax: Axes, summary: Summary, colour: str, marker: str) -> None:
         values = summary.published
         # Atari's one row stands for seven games: it is grey, with its name, and every game is joined to it.
         published_colour = colour if summary.task in published.TABLE_1 else MUTED
-        place = _draw_published(ax, values.b_crit_average, values.b_simple_average, published_colour)
+        row = published.published(summary.task)
+        name = row.name if row else summary.title
+        place = _draw_published(ax, values.b_crit_average, values.b_simple_average, name, published_colour)
         if run and place:
             ax.plot(*zip(run, place), color=colour, linewidth=0.8, linestyle=(0, (1, 1.5)))
+
+
+def _pair_tip(summary: Summary, when: str, b_crit: Estimate, b_simple: Estimate) -> str:
+    heading = f"{summary.title}, {summary.scale} scale, {when}"
+    return f"{heading}\nB_crit {estimate(b_crit)} {summary.unit}s\nB_simple {estimate(b_simple)} {summary.unit}s"
 
 
 def _draw_pair(
@@ -147,13 +160,15 @@ def _draw_interval(ax: Axes, value: Estimate, position: float, place, colour: st
 
 
 def _draw_published(
-    ax: Axes, b_crit: PublishedValue, b_simple: PublishedValue, colour: str
+    ax: Axes, b_crit: PublishedValue, b_simple: PublishedValue, name: str, colour: str
 ) -> tuple[float, float] | None:
     """A hollow point. A range is a bar through its geometric mean, used for its place here and for nothing else."""
     place = _draw_pair(ax, _as_estimate(b_crit), _as_estimate(b_simple), colour, "o", size=0)
     if place:
         style = {"markerfacecolor": "white", "markeredgecolor": colour, "markersize": 6, "linestyle": "none"}
         ax.plot([place[0]], [place[1]], marker="o", **style)
+        tip = f"{name}, published\nB_crit {published_value(b_crit)}\nB_simple {published_value(b_simple)}"
+        add_tip(ax, *place, tip)
     return place
 
 
@@ -173,7 +188,7 @@ def _draw_published_elsewhere(ax: Axes, summaries: Sequence[Summary]) -> None:
     for row in published.TABLE_1.values():
         if row in measured:
             continue
-        place = _draw_published(ax, row.b_crit_average, row.b_simple_average, MUTED)
+        place = _draw_published(ax, row.b_crit_average, row.b_simple_average, row.name, MUTED)
         if place:
             above = place[1] > place[0]  # names go to the side away from the identity line
             style = {"ha": "right" if above else "left", "textcoords": "offset points", "fontsize": 7, "color": MUTED}

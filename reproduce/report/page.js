@@ -2,7 +2,7 @@
 // go last either way, so that "not measured" never comes out on top.
 function sortKey(row, column) {
   const text = row.cells[column].textContent.replace(/,(?=\d{3})/g, "");
-  const number = text.match(/^(?:at least |at most |between )?([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)/i);
+  const number = text.match(/^(?:at least |at most |between |more than )?([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)/i);
   return { text, number: number ? parseFloat(number[1]) : null };
 }
 

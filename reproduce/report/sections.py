@@ -8,12 +8,12 @@ from pathlib import Path
 
 from reproduce import published
 from reproduce.report.claims import CLAIMS, Claim
-from reproduce.report.document import Block, Bullets, Heading, Paragraph, Picture, Table
+from reproduce.report.document import Block, Bullets, Heading, Link, Paragraph, Picture, Table
 from reproduce.report.formatting import data_name, estimate, log10_ratio, published_value, ratio
 from reproduce.report.overview_figures import r2_sentences
 from reproduce.report.ratios import ratio_of_estimates, ratio_to_published
 from reproduce.report.summaries import Estimate, StartAndRun, Summary
-from reproduce.report.task_section import task_section
+from reproduce.report.task_section import task_heading, task_section
 from reproduce.report.verdicts import NOT_SHOWN
 
 TITLE = "An Empirical Model of Large-Batch Training, measured"
@@ -31,6 +31,8 @@ READING = (
     "First goal is set beside the paper's start, and run beside its average. B_crit of the run is that of the last"
     " goal; B_simple of the run is averaged over noiseless steps up to it.",
     "Against a published range the ratio is to its nearer end; inside the range there is none.",
+    "In report.html a mark in a figure shows its numbers when it is pointed at, tapped, or reached with the arrow keys"
+    " once the figure has the focus; a click on a column's heading sorts its table.",
 )
 
 
@@ -47,7 +49,7 @@ def build_report(
         compared: another results folder: its name and its summaries.
     """
     summaries = [summary for summary, _, _ in sweeps]
-    blocks: list[Block] = [Heading(1, TITLE), Paragraph(INTRODUCTION), Bullets(READING)]
+    blocks: list[Block] = [Paragraph("To read it:"), Bullets(READING)]
     if warnings:
         blocks += [Heading(2, "Left out"), Bullets(tuple(warnings))]
     blocks += table_1_section(summaries)
@@ -57,12 +59,17 @@ def build_report(
     blocks += claims_section(summaries)
     for summary, folder, figures in sweeps:
         blocks += task_section(summary, folder, figures)
-    return blocks
+    return [Heading(1, TITLE), Paragraph(INTRODUCTION), contents(blocks), *blocks]
+
+
+def contents(blocks: Sequence[Block]) -> Bullets:
+    """A link to each section."""
+    return Bullets(tuple(block.link() for block in blocks if isinstance(block, Heading) and block.level == 2))
 
 
 def table_1_section(summaries: Sequence[Summary]) -> list[Block]:
     provenance = tuple(
-        (summary.task, summary.scale, data_name(summary), summary.model or "-", summary.optimizer)
+        (_to_section(summary), summary.scale, data_name(summary), summary.model or "-", summary.optimizer)
         for summary in summaries
     )
     return [
@@ -96,10 +103,11 @@ def fig4_section(summaries: Sequence[Summary]) -> list[Block]:
 def claims_section(summaries: Sequence[Summary]) -> list[Block]:
     """Each claim with the count of its verdicts, its rule, and below that every measurement."""
     overview = tuple((str(claim.number), claim.prediction, _verdicts(claim, summaries)) for claim in CLAIMS)
+    sections = {(summary.task, summary.scale): _to_section(summary) for summary in summaries}
+    judged = [(str(claim.number), found) for claim in CLAIMS for found in claim.judge(summaries)]
     measurements = tuple(
-        (str(claim.number), found.task, found.scale, found.finding.measurement, found.finding.verdict)
-        for claim in CLAIMS
-        for found in claim.judge(summaries)
+        (claim, sections.get((it.task, it.scale), it.task), it.scale, it.finding.measurement, it.finding.verdict)
+        for claim, it in judged
     )
     rules = tuple(f"Claim {claim.number}: {claim.rule}" for claim in CLAIMS)
     return [
@@ -143,9 +151,13 @@ def _beside_published(caption: str, summaries: Sequence[Summary], pick, key: str
             quotient = ratio_to_published(ours, theirs)
             shown = published_value(theirs) if summary.published else "not in the paper"
             cells += [estimate(ours), shown, ratio(quotient), log10_ratio(quotient)]
-        rows.append((summary.task, _scale(summary), summary.unit, *cells))
+        rows.append((_to_section(summary), _scale(summary), summary.unit, *cells))
     header = ("task", "scale", "unit", "first goal", "published start", "ratio", "log10")
     return Table(caption, (*header, "run", "published average", "ratio", "log10"), tuple(rows))
+
+
+def _to_section(summary: Summary) -> Link:
+    return task_heading(summary).link(summary.task)
 
 
 def _scale(summary: Summary) -> str:

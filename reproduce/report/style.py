@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from matplotlib.transforms import Transform, offset_copy
 
 from reproduce.report.formatting import count, data_name
 from reproduce.report.summaries import Estimate, Summary
+from reproduce.report.tips import add_tip, with_tips
 
 # Okabe and Ito 2008: eight colours that the common kinds of colour blindness tell apart.
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C00")
@@ -55,13 +57,15 @@ def figure_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Writes stem.png and stem.svg, without dates or versions in them."""
+    """Writes stem.png and stem.svg, without dates or versions in them; the SVG has the figure's tips."""
     png, svg = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
+    drawing = io.StringIO()
     stem.parent.mkdir(parents=True, exist_ok=True)
     with figure_style():
         figure.savefig(png, dpi=PNG_DPI, metadata={"Software": None})
         figure.set_layout_engine("none")  # found once, and the same in both files
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+        figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
+    svg.write_text(with_tips(figure, drawing.getvalue()), encoding="utf-8")
     return [png, svg]
 
 
@@ -133,10 +137,13 @@ def score_axis(ax: Axes, summary: Summary, which: str) -> None:
         ax.invert_xaxis()
 
 
-def draw_estimate(ax: Axes, x: float, value: Estimate, colour: Colour, marker: str, shift: float = 0) -> None:
+def draw_estimate(
+    ax: Axes, x: float, value: Estimate, colour: Colour, marker: str, shift: float = 0, tip: str = ""
+) -> None:
     """A number with its interval, upright at x; a bound is hollow, with an arrow to where the number may be.
 
-    `shift` moves it sideways by so many points (1/72 inch), for quantities that would cover each other.
+    `shift` moves it sideways by so many points (1/72 inch), for quantities that would cover each other; `tip` is what a
+    reader sees who points at it.
     """
     place = offset_copy(ax.transData, ax.figure, x=shift, units="points")
     style = {"color": colour, "transform": place}
@@ -150,13 +157,15 @@ def draw_estimate(ax: Axes, x: float, value: Estimate, colour: Colour, marker: s
         ]
     elif bound is not None:
         low = high = bound
-        tip = bound * (1.6 if value.at_least is not None else 1 / 1.6)
-        draw_arrow(ax, (x, bound), (x, tip), colour, place)
+        end = bound * (1.6 if value.at_least is not None else 1 / 1.6)
+        draw_arrow(ax, (x, bound), (x, end), colour, place)
         lines = [Line2D([x], [bound], marker=marker, markersize=5, linestyle="none", markerfacecolor="white", **style)]
     else:
         return
     for line in lines:
         ax.add_artist(line)
+    if tip:
+        add_tip(ax, x, value.value if value.measured else bound, tip, place)
     # By hand: Matplotlib would work the shift into the limits, with the scale that the axes have before they are
     # logarithmic.
     ax.update_datalim([(x, low), (x, high)])

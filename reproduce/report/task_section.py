@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from reproduce.report.comparison_tables import comparison_header, comparison_rows, finding, title, what_was_run
-from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
+from reproduce.report.document import Block, Bullets, Code, Heading, Link, Paragraph, Picture, Table
 from reproduce.report.formatting import count, data_name, duration, estimate, goal_name, number, plural
 from reproduce.report.goal_tables import EXACT_HEADER, GOALS_HEADER, POINTS_HEADER, exact_rows, goal_rows, point_rows
 from reproduce.report.line_search_tables import (
@@ -59,12 +59,17 @@ FIG5_CAPTION = (
 )
 
 
+def task_heading(summary: Summary) -> Heading:
+    """The heading of the sweep's section; no other section has the same."""
+    title = summary.title if summary.title == summary.task else f"{summary.title} ({summary.task})"
+    return Heading(2, f"{title}, {summary.scale} scale")
+
+
 def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:
     """`folder` is where the sweep's figures are, relative to the report, and `figures` the names of those."""
-    title = summary.title if summary.title == summary.task else f"{summary.title} ({summary.task})"
     blocks: list[Block] = [
-        Heading(2, f"{title}, {summary.scale} scale"),
-        Bullets(tuple(_provenance(summary))),
+        task_heading(summary),
+        Bullets((*_provenance(summary), _file(folder / "summary.json"))),
     ]
     if summary.command:
         blocks += [Paragraph("To make it again:"), Code(summary.command)]
@@ -99,6 +104,7 @@ def line_search_section(summary: Summary, search: LineSearch, folder: Path, figu
     origin = f", commit {search.commit}" if search.commit else ""
     blocks: list[Block] = [
         Paragraph(f"Line search at fixed weights of one run: {run_name(search)}{origin}."),
+        Paragraph(_file(folder / "line_search.json")),
     ]
     if search.command:
         blocks.append(Code(search.command))
@@ -117,9 +123,10 @@ def comparison_section(summary: Summary, comparison: Comparison, folder: Path, f
     """Noise scales of runs that differ in one quantity, and how to measure them again."""
     origin = f", commit {comparison.commit}" if comparison.commit else ""
     blocks: list[Block] = [Paragraph(f"{title(comparison)}: {what_was_run(comparison)}{origin}.")]
+    name = f"comparison_{comparison.name}"
+    blocks.append(Paragraph(_file(folder / f"{name}.json")))
     if comparison.command:
         blocks.append(Code(comparison.command))
-    name = f"comparison_{comparison.name}"
     if name in figures:
         caption = f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways."
         blocks.append(Picture(folder / name, f"{title(comparison)}: {summary.title}, {summary.scale} scale", caption))
@@ -133,7 +140,8 @@ def linear_rule_section(summary: Summary, rule: LinearRule, folder: Path, figure
     """Steps at scaled learning rates beside those at the best ones, and how to measure them again."""
     origin = f", commit {rule.commit}" if rule.commit else ""
     blocks: list[Block] = [
-        Paragraph(f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}{origin}.")
+        Paragraph(f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}{origin}."),
+        Paragraph(_file(folder / "linear_rule.json")),
     ]
     if rule.command:
         blocks.append(Code(rule.command))
@@ -143,6 +151,10 @@ def linear_rule_section(summary: Summary, rule: LinearRule, folder: Path, figure
         blocks.append(Picture(folder / "linear_rule", what, caption))
     table = Table("Scaled rates beside the best ones", LINEAR_RULE_HEADER, tuple(linear_rule_rows(rule)))
     return [*blocks, table, Paragraph(shown(rule))]
+
+
+def _file(path: Path) -> Link:
+    return Link(f"All numbers: {path.as_posix()}", path.as_posix())
 
 
 def _loss_law(law: LossLaw) -> str:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from reproduce.report.formatting import count, examples_label, goal_name
+from reproduce.report.formatting import count, estimate, examples_label, goal_name, goal_with_unit, number, plural
 from reproduce.report.laws import fitted_steps
 from reproduce.report.style import (
     MUTED,
@@ -21,7 +21,8 @@ from reproduce.report.style import (
     shades,
     task_figure,
 )
-from reproduce.report.summaries import Goal, Point, Summary
+from reproduce.report.summaries import Estimate, Goal, Point, Summary
+from reproduce.report.tips import add_tip
 
 GOAL_COLOURS = "viridis"
 # How far a censored point's arrow reaches, as a factor: legible, and no claim about where the point would be.
@@ -38,7 +39,7 @@ def pareto_figure(summary: Summary) -> Figure:
 def draw_pareto(ax: Axes, summary: Summary) -> None:
     """Each goal's points, fitted hyperbola and asymptotes; on the hardest goal each point has its batch size."""
     for goal, colour in zip(summary.goals, shades(GOAL_COLOURS, len(summary.goals))):
-        _draw_front(ax, goal, colour)
+        _draw_front(ax, summary, goal, colour)
         ax.plot([], [], color=colour, marker="o", markersize=4, label=goal_name(summary, goal))
     log_axis(ax, "x")
     log_axis(ax, "y")
@@ -53,8 +54,8 @@ def tradeoff_figure(summary: Summary) -> Figure:
     with figure_style():
         figure, (left, right) = task_figure(summary, "Steps and examples against the batch size", panels=2)
         for goal, colour in zip(summary.goals, shades(GOAL_COLOURS, len(summary.goals))):
-            _draw_against_batch_size(left, goal, colour, lambda steps, batch_size: steps)
-            _draw_against_batch_size(right, goal, colour, lambda steps, batch_size: steps * batch_size)
+            _draw_against_batch_size(left, summary, goal, colour, lambda steps, _: steps)
+            _draw_against_batch_size(right, summary, goal, colour, lambda steps, size: steps * size)
             right.plot([], [], color=colour, marker="o", markersize=4, label=goal_name(summary, goal))
         for ax, label in ((left, "optimiser steps to the goal"), (right, f"{summary.unit}s to the goal")):
             batch_size_axis(ax, all_batch_sizes(summary))
@@ -69,9 +70,25 @@ def all_batch_sizes(summary: Summary) -> list[float]:
     return sorted({point.batch_size for goal in summary.goals for point in goal.points})
 
 
-def _draw_front(ax: Axes, goal: Goal, colour: Colour) -> None:
+def point_tip(summary: Summary, goal: Goal, point: Point) -> str:
+    """All that is known of a point, for the reader who points at it."""
+    lines = [goal_with_unit(summary, goal), f"batch size {count(point.batch_size)}"]
+    if point.steps is None:
+        lines.append("not reached" + (f" in {number(point.steps_low)} steps" if point.steps_low is not None else ""))
+    else:
+        lines.append(f"{estimate(Estimate(point.steps, point.steps_low, point.steps_high))} steps")
+    if point.examples is not None:
+        lines.append(f"{number(point.examples)} {summary.unit}s")
+    if point.learning_rate is not None:
+        lines.append(f"learning rate {number(point.learning_rate)}")
+    if point.seeds is not None:
+        lines.append(plural(point.seeds, "seed"))
+    return "\n".join(lines)
+
+
+def _draw_front(ax: Axes, summary: Summary, goal: Goal, colour: Colour) -> None:
     # At a given batch size E = B S: an error in S moves the point along that ray, not along one axis.
-    _draw_points(ax, goal, colour, lambda steps, batch_size: (steps, batch_size * steps))
+    _draw_points(ax, summary, goal, colour, lambda steps, batch_size: (steps, batch_size * steps))
     batch_sizes = _fit_range(goal)
     steps = fitted_steps(goal, batch_sizes)
     if steps is None:
@@ -83,9 +100,11 @@ def _draw_front(ax: Axes, goal: Goal, colour: Colour) -> None:
     ax.plot([goal.s_min, steps[0]], [e_min] * 2, **asymptotes)
 
 
-def _draw_against_batch_size(ax: Axes, goal: Goal, colour: Colour, quantity: Callable[[float, float], float]) -> None:
+def _draw_against_batch_size(
+    ax: Axes, summary: Summary, goal: Goal, colour: Colour, quantity: Callable[[float, float], float]
+) -> None:
     """`quantity(steps, batch_size)` is what the y axis shows."""
-    _draw_points(ax, goal, colour, lambda steps, batch_size: (batch_size, quantity(steps, batch_size)))
+    _draw_points(ax, summary, goal, colour, lambda steps, size: (size, quantity(steps, size)))
     batch_sizes = _fit_range(goal)
     steps = fitted_steps(goal, batch_sizes)
     if steps is None:
@@ -94,10 +113,14 @@ def _draw_against_batch_size(ax: Axes, goal: Goal, colour: Colour, quantity: Cal
     b_crit = goal.b_crit.value
     if batch_sizes[0] <= b_crit <= batch_sizes[-1]:
         tick = {"marker": "|", "markersize": 11, "markeredgewidth": 1.6, "linestyle": "none"}
-        ax.plot([b_crit], [quantity(2 * goal.s_min, b_crit)], color=colour, **tick)
+        place = (b_crit, quantity(2 * goal.s_min, b_crit))
+        ax.plot(*place, color=colour, **tick)
+        add_tip(ax, *place, f"B_crit {estimate(goal.b_crit)} {summary.unit}s\n{goal_with_unit(summary, goal)}")
 
 
-def _draw_points(ax: Axes, goal: Goal, colour: Colour, place: Callable[[float, float], tuple[float, float]]) -> None:
+def _draw_points(
+    ax: Axes, summary: Summary, goal: Goal, colour: Colour, place: Callable[[float, float], tuple[float, float]]
+) -> None:
     """Points with their intervals; an arrow where a seed or all of them did not get to the goal.
 
     `place(steps, batch_size)` is where such a run lies in the figure.
@@ -114,6 +137,10 @@ def _draw_points(ax: Axes, goal: Goal, colour: Colour, place: Callable[[float, f
         if places:
             style = {"marker": "o", "markersize": 4, "linestyle": "none", "color": colour, "markerfacecolor": face}
             ax.plot(*zip(*places), **style)
+    for point in goal.points:
+        steps = point.steps_low if point.steps is None else point.steps
+        if steps is not None:
+            add_tip(ax, *place(steps, point.batch_size), point_tip(summary, goal, point))
 
 
 def _label_batch_sizes(ax: Axes, summary: Summary) -> None:

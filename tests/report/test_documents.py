@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduce.report.document import Bullets, Code, Heading, Paragraph, Picture, Table
+from reproduce.report.document import Bullets, Code, Heading, Link, Paragraph, Picture, Table
 from reproduce.report.html import render_html
 from reproduce.report.markdown import escape, render_markdown
 
@@ -103,6 +103,33 @@ def test_markdown_table_and_escapes():
 )
 def test_markdown_escapes_only_what_would_act(text, escaped):
     assert escape(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("MNIST (mnist), mini scale", "mnist-mnist-mini-scale"),
+        ("Noise scale against critical batch size (Fig. 4)", "noise-scale-against-critical-batch-size-fig-4"),
+        ("my_task, mini scale", "my_task-mini-scale"),
+        ("Self-play: 5 & 5", "self-play-5--5"),
+    ],
+)
+def test_anchors_are_those_of_github(heading, anchor):
+    assert Heading(2, heading).anchor == anchor
+    assert Heading(2, heading).link("there") == Link("there", f"#{anchor}")
+
+
+def test_links_in_both_documents(tmp_path):
+    file = Link("B_crit <of> it", "mnist/mini/a&b.json")
+    blocks = [Heading(2, "A b"), Bullets((Heading(2, "A b").link(),)), Paragraph(file), Table("t", ("a",), ((file,),))]
+    markdown = render_markdown(blocks)
+    assert "- [A b](#a-b)\n" in markdown
+    assert markdown.count("[B_crit &lt;of> it](mnist/mini/a&b.json)") == 2
+    page = render_html(blocks, tmp_path)
+    assert '<h2 id="a-b">A b</h2>\n<nav><ul>\n<li><a href="#a-b">A b</a></li>\n</ul></nav>' in page
+    link = '<a href="mnist/mini/a&amp;b.json">B<sub>crit</sub> &lt;of&gt; it</a>'
+    assert f"<p>{link}</p>" in page
+    assert f'<td class="short">{link}</td>' in page
 
 
 def test_markdown_points_to_the_png():

@@ -62,16 +62,18 @@ def test_every_figure_is_there_as_png_and_svg(results):
 
 
 def test_table_1_has_measured_beside_published_with_ratios(markdown):
-    row = "| mnist | mini † | image | 20 [18.2, 22] | 20 | 1 | +0.00 | 75 [68.2, 82.5] | 200 | 0.375 | -0.43 |"
+    task = "[mnist](#mnist-mnist-mini-scale)"
+    row = f"| {task} | mini † | image | 20 [18.2, 22] | 20 | 1 | +0.00 | 75 [68.2, 82.5] | 200 | 0.375 | -0.43 |"
     assert row in markdown
     assert "| 310 [282, 341] | 900 | 0.344 | -0.46 |" in markdown
 
 
 def test_scales_have_rows_of_their_own(markdown):
-    assert (
-        "| mnist | paper | image | 22 [20, 24.2] | 20 | 1.1 | +0.04 | 230 [209, 253] | 200 | 1.15 | +0.06 |" in markdown
-    )
-    assert "| my_task | mini | image |" in markdown  # no mark: nothing published stands beside it
+    task = "[mnist](#mnist-mnist-paper-scale)"
+    row = f"| {task} | paper | image | 22 [20, 24.2] | 20 | 1.1 | +0.04 | 230 [209, 253] | 200 | 1.15 | +0.06 |"
+    assert row in markdown
+    # no mark: nothing published stands beside it
+    assert "| [my_task](#my_task-mini-scale) | mini | image |" in markdown
 
 
 def test_ranges_and_bounds_in_table_1(markdown):
@@ -94,11 +96,22 @@ def test_tasks_stand_in_the_order_of_the_paper(markdown):
     ]
 
 
+def test_every_link_leads_somewhere(results, markdown):
+    page = (results / "report.html").read_text()
+    anchors = re.findall(r'<h\d id="([^"]+)"', page)
+    assert len(set(anchors)) == len(anchors) == 1 + 3 + 6
+    for targets in (re.findall(r'<a href="([^"]+)"', page), re.findall(r"(?<!!)\[[^\]]+\]\(([^)]+)\)", markdown)):
+        inside = [target.removeprefix("#") for target in targets if target.startswith("#")]
+        assert set(inside) == set(anchors[1:])  # all but the title
+        files = [target for target in targets if not target.startswith("#")]
+        assert files.count("mnist/mini/summary.json") == 1
+        assert len(files) == 6
+        assert all((results / file).exists() for file in files)
+
+
 def test_data_model_cost_and_origin_are_stated(markdown):
-    assert (
-        "| mnist | mini | 5,000 MNIST digits, moved and turned (embedded data) | SmallConvNet, 26,794 weights | SGD |"
-        in (markdown)
-    )
+    data = "5,000 MNIST digits, moved and turned (embedded data)"
+    assert f"| [mnist](#mnist-mnist-mini-scale) | mini | {data} | SmallConvNet, 26,794 weights | SGD |" in markdown
     assert "90 runs (3 seeds, 31 given up, 4 diverged)" in markdown
     assert "(the plain grid: at least 10,000,000), 21 min of run time on 2 cores" in markdown
     assert "commit 0123abc, numpy 2.3.5, torch 2.9.0" in markdown
@@ -111,7 +124,8 @@ def test_contradictions_of_the_source_are_told(markdown):
 
 
 def test_claims_have_verdicts_and_those_without_a_measurement_are_not_shown(markdown):
-    assert "| 4 | mnist | mini | B_simple / B_crit = 4.13 (log10 +0.62) | holds |" in markdown
+    task = "[mnist](#mnist-mnist-mini-scale)"
+    assert f"| 4 | {task} | mini | B_simple / B_crit = 4.13 (log10 +0.62) | holds |" in markdown
     assert "| 9 | The noise scale goes as 1 / temperature. | not shown |" in markdown
     assert "Claim 9: Runs of one batch size at the best learning rate" in markdown
 
