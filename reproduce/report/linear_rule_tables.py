@@ -55,9 +55,8 @@ def shown(rule: LinearRule) -> str:
     text = f"It takes at most {KEEPS_UP:g} times the steps of the best rate up to {_size(rule, rule.holds_to)}"
     if rule.fails_from is None:
         return f"{text}, and at the largest batch size too."
-    return (
-        f"{text}, and more, or does not arrive, from {_size(rule, rule.fails_from)} on. B_crit {estimate(rule.b_crit)}."
-    )
+    beyond = f"from {_size(rule, rule.fails_from)} on it takes more or does not arrive"
+    return f"{text}; {beyond}. B_crit {estimate(rule.b_crit)}."
 
 
 def _size(rule: LinearRule, batch_size: float) -> str:

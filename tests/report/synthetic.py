@@ -312,6 +312,38 @@ def comparison_record(exponent: float = 0.0, *, growth: tuple[float, float] = (3
     return record | changes
 
 
+def linear_rule_record(ratios: tuple[float | None, ...] = (1.0, 1.2, 1.4, 1.6, None), **changes: object) -> dict:
+    """The record of a linear_rule.json from B = 4 and rate 0.02, at B = 8, 32, 128, 512, ...; B_crit is 75."""
+    points = []
+    for index, ratio in enumerate(ratios):
+        size, tuned = 8 * 4**index, 200 * (1 + 75 / (8 * 4**index))
+        points.append(
+            {
+                "batch_size": size,
+                "learning_rate": 0.02 * size / 4,
+                "steps": ratio and ratio * tuned,
+                "seeds": 3,
+                "seeds_reached": 3 if ratio else 1,
+                "tuned_learning_rate": EPS / (1 + KNEE / size),
+                "tuned_steps": tuned,
+                "ratio": ratio,
+            }
+        )
+    record = {
+        "task": "mnist",
+        "scale": "mini",
+        "comparison": "linear_rule",
+        "unit": "image",
+        "goal": 0.04,
+        "seeds": 3,
+        "base": {"batch_size": 4, "learning_rate": 0.02},
+        "points": points,
+        "command": "python -m reproduce -m task=mnist/mini comparison=linear_rule",
+        "commit": "89abcde",
+    }
+    return record | with_interval("b_crit", 75) | changes
+
+
 def language_record() -> dict:
     """A sweep of a language model: a loss in nats, and critical batch sizes on Kaplan's law."""
     goals = (6.0, 5.5, 5.0)
