@@ -78,7 +78,7 @@ CREEP_HEALTH_GROWTH = 5
 CREEP_DAMAGE = 2
 CREEP_DAMAGE_GROWTH = 1
 CREEP_REACH = 1
-TOWER_HEALTH = 180
+TOWER_HEALTH = 180  # times N, as that of the ancient: five heroes at once would break what one can
 TOWER_DAMAGE = 7
 TOWER_REACH = 3
 ANCIENT_HEALTH = 400
@@ -91,11 +91,11 @@ KILL_EXPERIENCE = 60
 KILL_GOLD = 50
 TOWER_GOLD = 40
 
-# Shaping. A hero's standing is its experience and gold, less the health of all enemy buildings; what it gains in a
-# tick, times N, less what the enemy heroes gain together, are its points. A death costs what the enemy gains by it and
-# no more: when it cost 100 points besides, teams of five learnt to stay at home. One point is 2^-POINT_SHIFT of reward:
-# a game's shaping then weighs about as much as its win, and with coefficients in steps of 1 / SHAPING_STEPS all rewards
-# are multiples of 2^-20, which float32 adds without rounding: exactly zero-sum.
+# Shaping. A hero's standing is its experience and gold, less 1 / N of the health of all enemy buildings; what it gains
+# in a tick, times N, less what the enemy heroes gain together, are its points. A death costs what the enemy gains by it
+# and no more: when it cost 100 points besides, teams of five learnt to stay at home. One point is 2^-POINT_SHIFT of
+# reward: a game's shaping then weighs about as much as its win, and with coefficients in steps of 1 / SHAPING_STEPS all
+# rewards are multiples of 2^-20, which float32 adds without rounding: exactly zero-sum.
 POINT_SHIFT = {1: 10, 5: 12}
 SHAPING_STEPS = 256
 

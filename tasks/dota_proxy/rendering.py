@@ -129,7 +129,7 @@ class Painter:
             x, _ = self.centre(team, 0, 0)
             wall = x - (CELL / 2 - 5) * (1 - 2 * team)
             self.pen.rectangle((wall - 5, HEADER, wall + 5, bottom), GONE, (0, 0, 0))
-            height = (bottom - HEADER) * health[-1] / c.ANCIENT_HEALTH / 2
+            height = (bottom - HEADER) * health[-1] / (c.ANCIENT_HEALTH * self.heroes) / 2
             middle = (bottom + HEADER) / 2
             self.pen.rectangle((wall - 5, middle - height, wall + 5, middle + height), colour, (0, 0, 0))
             for lane in range(self.lanes):
@@ -140,7 +140,7 @@ class Painter:
                 self.pen.rectangle((x - 10, y - 8, x + 10, y + 11), colour, (0, 0, 0))
                 for battlement in (-8, 0, 8):
                     self.pen.rectangle((x + battlement - 2, y - 12, x + battlement + 2, y - 8), colour, (0, 0, 0))
-                self.bar(x, y + 13, 26, health[lane] / c.TOWER_HEALTH, 4)
+                self.bar(x, y + 13, 26, health[lane] / (c.TOWER_HEALTH * self.heroes), 4)
 
     def paint_creeps(self) -> None:
         for team in range(2):

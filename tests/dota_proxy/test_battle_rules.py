@@ -173,7 +173,7 @@ def test_5v5_the_ancient_opens_with_a_tower_and_wins(backend):
     put_hero(battle, BLUE, 0, c.LAST - c.ATTACK_REACH, ROW + 4)
     assert not battle.legal()[0, BLUE, 0, c.HIT_BUILDING]
     play(battle, {0: c.HIT_BUILDING})
-    assert battle.state.building[0, RED, 3] == c.ANCIENT_HEALTH
+    assert battle.state.building[0, RED, 3] == 5 * c.ANCIENT_HEALTH
     battle.state.building[0, RED, 2] = 0
     battle.state.building[0, RED, 3] = LEAST
     battle.observe()
@@ -192,7 +192,7 @@ def test_a_fallen_tower_pays_the_whole_team_and_lets_creeps_at_the_ancient(backe
     put_creep(battle, BLUE, c.LAST - 1, health=30)
     put_creep(battle, BLUE, c.LAST - 1, health=30, lane=1)  # this lane's tower still stands
     play(battle)
-    assert battle.state.building[0, RED, 3] == c.ANCIENT_HEALTH - c.CREEP_DAMAGE
+    assert battle.state.building[0, RED, 3] == 5 * c.ANCIENT_HEALTH - c.CREEP_DAMAGE
 
 
 def test_the_nuke_hurts_stuns_for_two_ticks_and_cools_down(backend):

@@ -59,10 +59,10 @@ def decide(clock, hero, building):
 @inlined
 def standing(hero, building, team, n):
     """What shaping rewards the growth of, in points."""
-    points = hero[team, n, c.EXPERIENCE] + hero[team, n, c.GOLD]
+    health = 0
     for which in range(building.shape[1]):
-        points -= building[1 - team, which]
-    return points
+        health += building[1 - team, which]
+    return hero[team, n, c.EXPERIENCE] + hero[team, n, c.GOLD] - health // hero.shape[1]
 
 
 @inlined
@@ -72,8 +72,8 @@ def begin(key, clock, side, hero, creep, building):
     clock[c.TICK] = 0
     hero[:] = 0
     creep[:] = 0
-    building[:, :lanes] = c.TOWER_HEALTH
-    building[:, lanes] = c.ANCIENT_HEALTH
+    building[:, :lanes] = c.TOWER_HEALTH * heroes
+    building[:, lanes] = c.ANCIENT_HEALTH * heroes
     for team in range(2):
         for n in range(heroes):
             draw = mixed(mixed(key, 0), c.START_DRAWS + 8 * side[team] + n)

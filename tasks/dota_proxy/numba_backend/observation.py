@@ -118,8 +118,9 @@ def observe_battle(clock, hero, building, team, out, at):
     out[at + 1] = scaled(c.WAVE_PERIOD - clock[c.TICK] % c.WAVE_PERIOD, WAVE_TICKS)
     out[at + 2] = scaled(kills, KILLS)
     out[at + 3] = scaled(deaths, KILLS)
-    out[at + 4] = scaled(building[team, lanes], ANCIENTS)
-    out[at + 5] = scaled(building[1 - team, lanes], ANCIENTS)
+    heroes = np.float32(hero.shape[1])
+    out[at + 4] = scaled(building[team, lanes], ANCIENTS) / heroes
+    out[at + 5] = scaled(building[1 - team, lanes], ANCIENTS) / heroes
     out[at + 6] = ancient_is_open(building, team)
     out[at + 7] = ancient_is_open(building, 1 - team)
 
@@ -152,8 +153,9 @@ def observe_enemy(hero, team, n, enemy, seen, out, at):
 def observe_lane(hero, building, team, n, lane, summary, out, at):
     x, y = hero[team, n, c.X], hero[team, n, c.Y]
     out[at] = scaled(row_of(lane) - y, DISTANCE)
-    out[at + 1] = scaled(building[team, lane], TOWERS)
-    out[at + 2] = scaled(building[1 - team, lane], TOWERS)
+    heroes = np.float32(hero.shape[1])
+    out[at + 1] = scaled(building[team, lane], TOWERS) / heroes
+    out[at + 2] = scaled(building[1 - team, lane], TOWERS) / heroes
     for which, to in ((OWN, at + 3), (THEIRS, at + 6)):
         number = summary[lane, which + NUMBER]
         out[to] = scaled(number, CREEPS)

@@ -48,7 +48,7 @@ def decide(clock: Tensor, hero: Tensor, building: Tensor) -> tuple[Tensor, Tenso
 def standing(hero: Tensor, building: Tensor) -> Tensor:
     """What shaping rewards the growth of, in points; (games, 2, heroes)."""
     own = hero[..., c.EXPERIENCE] + hero[..., c.GOLD]
-    return own - building.sum(-1, dtype=torch.int32).flip(1)[..., None]
+    return own - building.sum(-1, dtype=torch.int32).flip(1)[..., None] // hero.shape[2]
 
 
 def begin(
@@ -66,8 +66,8 @@ def begin(
     hero.copy_(torch.where(which[:, None, None, None], new, hero))
     clock[:, c.TICK] = torch.where(which, 0, clock[:, c.TICK])
     creep.copy_(torch.where(which[:, None, None, None, None], 0, creep))
-    building[..., :-1] = torch.where(which[:, None, None], c.TOWER_HEALTH, building[..., :-1])
-    building[..., -1] = torch.where(which[:, None], c.ANCIENT_HEALTH, building[..., -1])
+    building[..., :-1] = torch.where(which[:, None, None], c.TOWER_HEALTH * heroes, building[..., :-1])
+    building[..., -1] = torch.where(which[:, None], c.ANCIENT_HEALTH * heroes, building[..., -1])
     send_waves(clock, creep, which)
 
 

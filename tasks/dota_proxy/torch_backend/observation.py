@@ -103,8 +103,8 @@ def observe_battle(clock: Tensor, hero: Tensor, building: Tensor) -> Tensor:
         scaled(c.WAVE_PERIOD - tick % c.WAVE_PERIOD, f.WAVE_TICKS),
         scaled(deaths.flip(1), f.KILLS),
         scaled(deaths, f.KILLS),
-        scaled(ancient, 1 / c.ANCIENT_HEALTH),
-        scaled(ancient.flip(1), 1 / c.ANCIENT_HEALTH),
+        scaled(ancient, 1 / c.ANCIENT_HEALTH) / hero.shape[2],
+        scaled(ancient.flip(1), 1 / c.ANCIENT_HEALTH) / hero.shape[2],
         is_open.float(),
         is_open.flip(1).float(),
     ]
@@ -150,8 +150,8 @@ def observe_lane(hero: Tensor, building: Tensor, summary: tuple[Tensor, Tensor])
     tower = building[:, :, None, :-1]
     columns = [
         scaled(row_of(indices(lanes, building)) - y, f.DISTANCE),
-        scaled(tower, 1 / c.TOWER_HEALTH),
-        scaled(tower.flip(1), 1 / c.TOWER_HEALTH),
+        scaled(tower, 1 / c.TOWER_HEALTH) / hero.shape[2],
+        scaled(tower.flip(1), 1 / c.TOWER_HEALTH) / hero.shape[2],
     ]
     for number, front_x, front_health in (part[:, :, None].unbind(-1) for part in summary):
         columns.append(scaled(number, f.CREEPS))
