@@ -12,7 +12,7 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
+.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-adaptive-batch reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
@@ -70,6 +70,10 @@ reproduce-temperature: $(VENV)/installed ## the noise scale at high and low lear
 	for task in svhn billion_word; do \
 		$(BIN)/python -m reproduce -m task=$$task/$(SCALE) comparison=temperature trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS) || exit; \
 	done
+
+# Batch sizes that follow the noise scale beside constant ones (App. D). Run the task's sweep first.
+reproduce-adaptive-batch: $(VENV)/installed ## adaptive batch sizes against constant ones, on svhn
+	$(BIN)/python -m reproduce -m task=svhn/$(SCALE) sweep=$(SWEEP) comparison=adaptive_batch trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
 
 reproduce-atari: ## the sweeps of all Atari games that have this scale, one after the other
 	$(MAKE) $(foreach game,$(wildcard conf/task/atari_*/$(SCALE).yaml),reproduce-$(notdir $(patsubst %/,%,$(dir $(game)))))

@@ -8,6 +8,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from reproduce.adaptive_batch import AdaptiveBatchSizes
 from reproduce.comparison import Comparison
 from reproduce.launched_runs import LaunchedRuns, Overrides, n_jobs
 from reproduce.linear_rule import LinearRule
@@ -31,7 +32,7 @@ from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcom
 from reproduce.validation import parse, section
 from tasks.task import Task
 
-EXPERIMENTS = {"linear_rule": LinearRule}
+EXPERIMENTS = {"linear_rule": LinearRule, "adaptive_batch": AdaptiveBatchSizes}
 """What `comparison` may name besides the task's own comparisons."""
 
 

@@ -86,10 +86,10 @@ def noise_at_goal(probes: Sequence[Probe], confidence: float = 0.95) -> NoiseAtG
     return NoiseAtGoal(value, low, high)
 
 
-def run_average(
-    steps_to_goals: Sequence[float | None], noise_scales: Sequence[float | None], batch_size: float
-) -> float | None:
-    """Mean noise scale of a run over its noiseless steps s (App. D.1): a real step is 1 / (1 + B_noise / B) of one.
+def noise_scale_along(
+    steps_to_goals: Sequence[float | None], noise_scales: Sequence[float | None]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Midpoints of equal pieces of a run up to its last measured goal, and the noise scale there; None without one.
 
     Between goals the noise scale is a power of the step; before the first measured goal it is taken as constant.
     """
@@ -101,8 +101,18 @@ def run_average(
     if not nodes:
         return None
     last = math.exp(nodes[-1][0])
-    # Midpoints of equal pieces of the run; enough of them that the average moves by less than a tenth of a percent.
+    # So many that averages move by less than a tenth of a percent.
     steps = (np.arange(2000) + 0.5) / 2000 * last
-    noise = np.exp(np.interp(np.log(steps), *zip(*nodes, strict=True)))
+    return steps, np.exp(np.interp(np.log(steps), *zip(*nodes, strict=True)))
+
+
+def run_average(
+    steps_to_goals: Sequence[float | None], noise_scales: Sequence[float | None], batch_size: float
+) -> float | None:
+    """Mean noise scale of a run over its noiseless steps s (App. D.1): a real step is 1 / (1 + B_noise / B) of one."""
+    along = noise_scale_along(steps_to_goals, noise_scales)
+    if along is None:
+        return None
+    noise = along[1]
     noiseless = 1 / (1 + noise / batch_size)
     return float((noise * noiseless).sum() / noiseless.sum())

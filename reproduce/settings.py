@@ -11,6 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from reproduce.batch_schedule import AdaptiveBatch
 from reproduce.records import run_name
 from reproduce.validation import ConfigError, above, checked_value, least, one_of, parse, section
 from tasks.task import Task, TaskError, check_goals
@@ -45,6 +46,7 @@ class TrainerSettings:
     max_samples: int = least(1)
     precision: str = one_of("float32", "bfloat16")
     compile: bool
+    batch_schedule: str = one_of("constant", "adaptive")
     clip_norm: float | None = above(0)
     evaluation_spacing: float = above(0)
     divergence_patience: int = least(1)
@@ -130,6 +132,7 @@ class Settings:
     max_steps: int
     outputs: Path
     logger: LoggerSettings
+    adaptive_batch: AdaptiveBatch | None = None
 
     @property
     def folder(self) -> Path:
@@ -142,7 +145,15 @@ class Settings:
     def identity(self) -> dict:
         """Everything that determines the run: ranks, threads and places are left out, since they do not."""
         trainer = asdict(self.trainer)
-        for key in ("ranks", "device", "threads", "max_samples", "checkpoint_seconds", "log_noise_scale"):
+        for key in (
+            "ranks",
+            "device",
+            "threads",
+            "max_samples",
+            "checkpoint_seconds",
+            "log_noise_scale",
+            "batch_schedule",
+        ):
             del trainer[key]
         run = asdict(self.run)
         del run["limits"]
@@ -155,7 +166,7 @@ class Settings:
             "max_steps": self.max_steps,
             "trainer": trainer,
             "noise_scale": asdict(self.noise_scale),
-        }
+        } | ({"adaptive_batch": asdict(self.adaptive_batch)} if self.adaptive_batch else {})
 
 
 def run_folder(outputs: Path, task: str, scale: str) -> Path:
@@ -264,6 +275,12 @@ def settings_from_config(config: DictConfig, task: Task) -> Settings:
     if len(run.limits) != len(task.goals):
         raise ConfigError(f"run.limits holds {len(run.limits)} steps for {len(task.goals)} goals: one each, or null.")
     check_batch_size(run.batch_size, task, trainer.ranks)
+    adaptive = trainer.batch_schedule == "adaptive"
+    if adaptive and task.on_policy:
+        raise ConfigError(
+            "trainer.batch_schedule=adaptive changes the number of samples between steps, but this task's samples are "
+            "environments under way: use trainer.batch_schedule=constant."
+        )
     return Settings(
         task=name,
         scale=scale,
@@ -275,4 +292,5 @@ def settings_from_config(config: DictConfig, task: Task) -> Settings:
         max_steps=max_steps(parse(Budget, "grid.budget", section(config, "grid.budget")), run.batch_size),
         outputs=Path(str(config.outputs)).absolute(),
         logger=parse(LoggerSettings, "logger", section(config, "logger")),
+        adaptive_batch=parse(AdaptiveBatch, "adaptive_batch", section(config, "adaptive_batch")) if adaptive else None,
     )

@@ -12,6 +12,7 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from reproduce.batch_schedule import AdaptiveBatch
 from reproduce.checkpoint import load_checkpoint, save_checkpoint
 from reproduce.distributed import Ranks, from_first_rank
 from reproduce.estimator import unbiased_moments
@@ -61,7 +62,6 @@ class Trainer:
     ) -> None:
         self.task, self.settings, self.ranks, self.writer, self.log = task, settings, ranks, writer, log
         self.run, self.options, self.noise_options = settings.run, settings.trainer, settings.noise_scale
-        self.samples = self.run.batch_size // task.units_per_sample
         torch.manual_seed(self.run.seed)
         self.model = task.build_model().to(ranks.device)
         self.wrapped = self._wrap(self.model)
@@ -69,22 +69,36 @@ class Trainer:
         self.sampler = task.sampler(self.run.seed, ranks.rank, ranks.size, ranks.device)
         # The same samples on every rank: the probe shares them out itself.
         self.probe_sampler = task.sampler(self.run.seed + PROBE_SEED_OFFSET, 0, 1, ranks.device)
-        share = self.samples // ranks.size
-        self.micro_batches = math.ceil(share / self.options.max_samples)
-        if task.on_policy:
-            groups = math.ceil(self.noise_options.probe_groups / ranks.size)
-            self.micro_batches = max(self.micro_batches, min(share, groups))
-        wanted = self.options.log_noise_scale or task.on_policy
-        measured = wanted and (ranks.size > 1 or self.micro_batches > 1)
+        self._cut_batches(self.run.batch_size)
+        between = self.micro_batches > 1 or settings.adaptive_batch is not None
+        wanted = self.options.log_noise_scale or task.on_policy or settings.adaptive_batch is not None
         self.noise_scale = (
-            NoiseScale(self.wrapped, micro_batches=self.micro_batches > 1, units_per_sample=task.units_per_sample)
-            if measured
+            NoiseScale(self.wrapped, micro_batches=between, units_per_sample=task.units_per_sample)
+            if wanted and (ranks.size > 1 or between)
             else None
         )
-        self.step = 0
+        self.step = self.examples = 0
         self.seconds = 0.0
         self.probed = 0
         self.evaluations: list[dict] = []
+
+    def _cut_batches(self, batch_size: int) -> None:
+        """Batches of `batch_size` units from here on, in micro-batches where they are too large for one pass, or where
+        the noise scale is to be measured between them."""
+        self.samples = batch_size // self.task.units_per_sample
+        share = self.samples // self.ranks.size
+        self.micro_batches = math.ceil(share / self.options.max_samples)
+        if self.task.on_policy or self.settings.adaptive_batch:
+            groups = math.ceil(self.noise_options.probe_groups / self.ranks.size)
+            self.micro_batches = max(self.micro_batches, min(share, groups))
+
+    def _adapt(self, schedule: AdaptiveBatch) -> None:
+        """Batch size and learning rate of the next steps, from the evaluations alone: a resumed run goes on alike."""
+        multiple = self.task.units_per_sample * self.ranks.size
+        batch_size = schedule.batch_size(self.evaluations, self.run.batch_size, multiple)
+        self._cut_batches(batch_size)
+        for group in self.optimizer.param_groups:
+            group["lr"] = schedule.learning_rate(self.run.learning_rate, batch_size)
 
     def _wrap(self, model: nn.Module) -> nn.Module:
         if self.options.compile:
@@ -103,6 +117,7 @@ class Trainer:
     def train_step(self) -> Tensor:
         """One optimiser step on a new batch; returns the mean loss of this rank's share (detached)."""
         self.step += 1
+        self.examples += self.samples * self.task.units_per_sample
         self._seed_step()
         batch = self.sampler.draw(self.step, self.samples, self.model)
         if self.task.on_policy:
@@ -141,7 +156,7 @@ class Trainer:
     def _probe(self) -> dict:
         """A probe of the noise scale, as large as the share of the run's examples that is still unspent allows."""
         options, unit = self.noise_options, self.task.units_per_sample
-        allowed = options.probe_cost * self.step * self.run.batch_size - self.probed
+        allowed = options.probe_cost * self.examples - self.probed
         size = min(int(allowed / unit), options.max_probe_samples) // options.probe_groups
         if size < 1:
             return {}
@@ -190,7 +205,7 @@ class Trainer:
         score = from_first_rank(self._score(reports) if self.ranks.is_first else None, self.ranks)
         entry = {
             "step": self.step,
-            "examples": self.step * self.run.batch_size,
+            "examples": self.examples,
             "score": score,
             "loss": loss,
             "seconds": round(self.seconds, 3),
@@ -263,6 +278,8 @@ class Trainer:
             began = time.monotonic()
             target = min(next_evaluation(self.step, self.options.evaluation_spacing), self.settings.max_steps)
             steps = target - self.step
+            if self.settings.adaptive_batch:
+                self._adapt(self.settings.adaptive_batch)
             total = torch.zeros((), device=self.ranks.device)
             for _ in range(steps):
                 total += self.train_step()
@@ -277,7 +294,7 @@ class Trainer:
             "status": status,
             "steps_to_goals": self.crossings(),
             "step": self.step,
-            "examples": self.step * self.run.batch_size,
+            "examples": self.examples,
             "probed_examples": self.probed,
             "limits": list(self.run.limits),
             "seconds": round(self.seconds, 3),
@@ -325,3 +342,4 @@ class Trainer:
         self.probe_sampler.load_state_dict(state["probe_sampler"])
         self.step, self.seconds, self.probed = state["step"], state["seconds"], state["probed"]
         self.evaluations = state["evaluations"]
+        self.examples = self.evaluations[-1]["examples"]

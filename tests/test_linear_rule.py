@@ -78,9 +78,7 @@ def test_it_prints_what_it_shows_and_a_second_call_runs_nothing(folder, printed)
 
 
 def test_runs_are_given_up_at_a_multiple_of_the_best_steps(folder, result):
-    config = composed("noisy_quadratic/mini", folder, "comparison=linear_rule", f"results={folder}")
-    config.hydra = {"launcher": {"n_jobs": 1}}
-    rule = LinearRule(None, config, [])
+    rule = LinearRule(None, composed("noisy_quadratic/mini", folder, "comparison=linear_rule", f"results={folder}"), [])
     for point in rule.scaled:
         settings = rule.runs.settings(rule.overrides(point, 0))
         assert settings.run.limits == (pytest.approx(PATIENCE * point.steps, abs=1),) * len(rule.task.goals)
@@ -103,6 +101,5 @@ def test_too_few_batch_sizes_are_told(folder, tmp_path):
     target.parent.mkdir(parents=True)
     target.write_text(json.dumps(summary))
     config = composed("noisy_quadratic/mini", tmp_path, "comparison=linear_rule", f"results={tmp_path}")
-    config.hydra = {"launcher": {"n_jobs": 1}}
     with pytest.raises(ConfigError, match=r"reached its last goal at 2 batch size"):
         LinearRule(None, config, [])

@@ -50,6 +50,14 @@ class Fields:
         entries = {f"{key}[{index}]": value for index, value in enumerate(self._list(key))}
         return tuple(Fields(entries, self.where).number(name) for name in entries)
 
+    def pairs(self, key: str) -> tuple[tuple[float, float], ...]:
+        """A list of lists of two numbers."""
+        entries = [Fields({"pair": pair}, f"{self._path(key)}[{i}]") for i, pair in enumerate(self._list(key))]
+        pairs = tuple(entry.numbers("pair") for entry in entries)
+        if not all(len(pair) == 2 for pair in pairs):
+            raise self._wrong(key, "a list of pairs")
+        return pairs
+
     def flag(self, key: str) -> bool:
         value = self.record.get(key)
         if not isinstance(value, bool):

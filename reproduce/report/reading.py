@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from reproduce import published
+from reproduce.report.adaptive_batch import parse_adaptive_batch
 from reproduce.report.fields import FieldError, Fields
 from reproduce.report.linear_rule import parse_linear_rule
 from reproduce.report.summaries import (
@@ -67,6 +68,7 @@ def with_further_files(summary: Summary, folder: Path) -> Summary:
         line_search=load_line_search(folder),
         comparisons=load_comparisons(folder),
         linear_rule=_read_if_there(folder / "linear_rule.json", parse_linear_rule, "linear rule"),
+        adaptive_batch=_read_if_there(folder / "adaptive_batch.json", parse_adaptive_batch, "comparison"),
     )
 
 

@@ -9,6 +9,7 @@ from reproduce import published
 from reproduce.published import PublishedValue
 
 if TYPE_CHECKING:
+    from reproduce.report.adaptive_batch import AdaptiveBatch
     from reproduce.report.linear_rule import LinearRule
 
 SCALES = ("mini", "paper")
@@ -281,6 +282,7 @@ class Summary:
     line_search: LineSearch | None = None
     comparisons: tuple[Comparison, ...] = ()
     linear_rule: LinearRule | None = None
+    adaptive_batch: AdaptiveBatch | None = None
 
     @property
     def title(self) -> str:

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from reproduce.report.comparison_tables import comparison_header, comparison_rows, finding, title, what_was_run
-from reproduce.report.document import Block, Bullets, Code, Heading, Link, Paragraph, Picture, Table
+from reproduce.report.document import Block, Bullets, Code, Heading, Paragraph, Picture, Table
 from reproduce.report.formatting import count, data_name, duration, estimate, goal_name, number, plural
+from reproduce.report.further_sections import file_link, further_sections
 from reproduce.report.goal_tables import EXACT_HEADER, GOALS_HEADER, POINTS_HEADER, exact_rows, goal_rows, point_rows
-from reproduce.report.line_search_tables import (
-    BEST_STEPS_HEADER,
-    SEARCH_HEADER,
-    best_step_rows,
-    reasons,
-    run_name,
-    search_rows,
-)
-from reproduce.report.linear_rule import LinearRule
-from reproduce.report.linear_rule_tables import LINEAR_RULE_HEADER, linear_rule_rows, shown, what_was_scaled
-from reproduce.report.summaries import Comparison, LineSearch, LossLaw, Summary, Sweep
+from reproduce.report.summaries import LossLaw, Summary, Sweep
 
 FIGURES = (
     (
@@ -50,15 +40,6 @@ FIGURES = (
 )
 
 
-FIG5_CAPTION = (
-    "Left: the learning rates that reached each goal in fewest steps. Right: how far the best step along batches of"
-    " one size lowers the loss at fixed weights, averaged over batches and relative to the fitted limit, with the law"
-    " 1 / (1 + B_noise / B) (equation 2.7); a colour is a point of training, shifted a little sideways. An arrow leaves"
-    " an upper bound, where the drop cannot be told from 0. The law passes 1/2 at its B_noise; a triangle marks the"
-    " B_noise that products with the Hessian give at the same weights."
-)
-
-
 def task_heading(summary: Summary) -> Heading:
     """The heading of the sweep's section; no other section has the same."""
     title = summary.title if summary.title == summary.task else f"{summary.title} ({summary.task})"
@@ -69,7 +50,7 @@ def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> li
     """`folder` is where the sweep's figures are, relative to the report, and `figures` the names of those."""
     blocks: list[Block] = [
         task_heading(summary),
-        Bullets((*_provenance(summary), _file(folder / "summary.json"))),
+        Bullets((*_provenance(summary), file_link(folder / "summary.json"))),
     ]
     if summary.command:
         blocks += [Paragraph("To make it again:"), Code(summary.command)]
@@ -87,74 +68,11 @@ def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> li
             blocks.append(Paragraph(f"{what}: not shown, there is no curves.csv that can be read."))
             continue
         blocks.append(Picture(folder / name, f"{what}: {summary.title}, {summary.scale} scale", caption))
-    if summary.line_search:
-        blocks += line_search_section(summary, summary.line_search, folder, figures)
-    for comparison in summary.comparisons:
-        blocks += comparison_section(summary, comparison, folder, figures)
-    if summary.linear_rule:
-        blocks += linear_rule_section(summary, summary.linear_rule, folder, figures)
+    blocks += further_sections(summary, folder, figures)
     blocks.append(
         Table("Points: every goal at every batch size", POINTS_HEADER, tuple(point_rows(summary)), folded=True)
     )
     return blocks
-
-
-def line_search_section(summary: Summary, search: LineSearch, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Figure 5 and its tables, and how to make them again."""
-    origin = f", commit {search.commit}" if search.commit else ""
-    blocks: list[Block] = [
-        Paragraph(f"Line search at fixed weights of one run: {run_name(search)}{origin}."),
-        Paragraph(_file(folder / "line_search.json")),
-    ]
-    if search.command:
-        blocks.append(Code(search.command))
-    if "fig5" in figures:
-        what = "Best learning rate and line search (Fig. 5)"
-        blocks.append(Picture(folder / "fig5", f"{what}: {summary.title}, {summary.scale} scale", FIG5_CAPTION))
-    caption = f"Line search: noise scales at weights of the run soon after it reached {summary.score}"
-    blocks.append(Table(caption, SEARCH_HEADER, tuple(search_rows(search))))
-    if reasons(search):
-        blocks.append(Bullets(tuple(reasons(search))))
-    blocks.append(Table("Line search: every batch size", BEST_STEPS_HEADER, tuple(best_step_rows(search)), folded=True))
-    return blocks
-
-
-def comparison_section(summary: Summary, comparison: Comparison, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Noise scales of runs that differ in one quantity, and how to measure them again."""
-    origin = f", commit {comparison.commit}" if comparison.commit else ""
-    blocks: list[Block] = [Paragraph(f"{title(comparison)}: {what_was_run(comparison)}{origin}.")]
-    name = f"comparison_{comparison.name}"
-    blocks.append(Paragraph(_file(folder / f"{name}.json")))
-    if comparison.command:
-        blocks.append(Code(comparison.command))
-    if name in figures:
-        caption = f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways."
-        blocks.append(Picture(folder / name, f"{title(comparison)}: {summary.title}, {summary.scale} scale", caption))
-    caption = f"{title(comparison)}, at equal {comparison.score}"
-    blocks.append(Table(caption, comparison_header(comparison), tuple(comparison_rows(comparison))))
-    blocks.append(Paragraph(finding(comparison)))
-    return blocks
-
-
-def linear_rule_section(summary: Summary, rule: LinearRule, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Steps at scaled learning rates beside those at the best ones, and how to measure them again."""
-    origin = f", commit {rule.commit}" if rule.commit else ""
-    blocks: list[Block] = [
-        Paragraph(f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}{origin}."),
-        Paragraph(_file(folder / "linear_rule.json")),
-    ]
-    if rule.command:
-        blocks.append(Code(rule.command))
-    if "linear_rule" in figures:
-        what = f"Learning rate in proportion to the batch size: {summary.title}, {summary.scale} scale"
-        caption = "An arrow stands where a seed diverged, or had not arrived in four times the steps of the best rate."
-        blocks.append(Picture(folder / "linear_rule", what, caption))
-    table = Table("Scaled rates beside the best ones", LINEAR_RULE_HEADER, tuple(linear_rule_rows(rule)))
-    return [*blocks, table, Paragraph(shown(rule))]
-
-
-def _file(path: Path) -> Link:
-    return Link(f"All numbers: {path.as_posix()}", path.as_posix())
 
 
 def _loss_law(law: LossLaw) -> str:

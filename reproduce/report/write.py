@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reproduce import published
+from reproduce.report.adaptive_batch_figure import adaptive_batch_figure
 from reproduce.report.comparison_figure import comparison_figure
 from reproduce.report.curves_figure import curves_figure, load_curves
 from reproduce.report.html import render_html
@@ -119,7 +120,9 @@ def _write_task_figures(folder: Path, summary: Summary) -> list[Path]:
         figures["fig5"] = line_search_figure(summary, summary.line_search)
     if summary.linear_rule:
         figures["linear_rule"] = linear_rule_figure(summary, summary.linear_rule)
-    for name in ("fig5", "linear_rule"):
+    if summary.adaptive_batch:
+        figures["adaptive_batch"] = adaptive_batch_figure(summary, summary.adaptive_batch)
+    for name in ("fig5", "linear_rule", "adaptive_batch"):
         if name not in figures:
             _remove_figure(folder, name)
     for comparison in summary.comparisons:

@@ -116,7 +116,7 @@ def test_features_say_what_their_names_say():
     put_hero(battle, RED, 3, 0, 0, health=40, deaths=2)
     put_hero(battle, RED, 0, 0, 0, health=0, respawn=9)
     put_creep(battle, RED, c.LAST - 13, health=7, lane=1)
-    battle.state.building[0, RED] = [90, 180, 0, 200]
+    battle.state.building[0, RED] = [450, 900, 0, 1000]
     battle.observe()
     seen = dict(zip(feature_names(5), battle.observations[0, BLUE, 2].tolist(), strict=True))
     expected = {
