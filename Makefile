@@ -12,7 +12,7 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-adaptive-batch reproduce-atari reproduce-dota $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
+.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-adaptive-batch reproduce-atari reproduce-dota reproduce-all $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
@@ -77,6 +77,10 @@ reproduce-adaptive-batch: $(VENV)/installed ## adaptive batch sizes against cons
 
 reproduce-atari: ## the sweeps of all Atari games that have this scale, one after the other
 	$(MAKE) $(foreach game,$(wildcard conf/task/atari_*/$(SCALE).yaml),reproduce-$(notdir $(patsubst %/,%,$(dir $(game)))))
+
+reproduce-all: $(VENV)/installed ## the sweeps of all tasks of the scale, then the report; goes on where it stopped
+	$(BIN)/python -m reproduce.all --scale $(SCALE) -- sweep=$(SWEEP) trainer.ranks=$(RANKS) $(LAUNCH) $(ARGS)
+	$(BIN)/python -m reproduce.report
 
 reproduce-dota: reproduce-dota_1v1 reproduce-dota_5v5 ## the sweeps of the Dota proxy, one hero a team and five
 

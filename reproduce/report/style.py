@@ -43,6 +43,7 @@ _RC = {
     "svg.hashsalt": "reproduce.report",  # ids in an SVG are random without it
 }
 PNG_DPI = 150
+AXIS_CHARACTERS = 46  # that fit side by side below the axes of a task's figure
 
 Colour = str | tuple[float, float, float, float]
 
@@ -102,10 +103,11 @@ def log_axis(ax: Axes, which: str) -> None:
 
 
 def batch_size_axis(ax: Axes, batch_sizes: Sequence[float]) -> None:
-    """A logarithmic x axis labelled at the batch sizes that were run, at most about nine of them."""
+    """A logarithmic x axis labelled at the batch sizes that were run, or every so many of them where they are many."""
     axis = _set_log(ax, "x")
     sizes = sorted(set(batch_sizes))
-    axis.set_major_locator(FixedLocator(sizes[:: max(1, math.ceil(len(sizes) / 9))]))
+    width = sum(len(short_count(size)) + 2 for size in sizes)
+    axis.set_major_locator(FixedLocator(sizes[:: math.ceil(width / AXIS_CHARACTERS) or 1]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
 
 
