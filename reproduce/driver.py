@@ -165,7 +165,8 @@ def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -
     HydraConfig.instance().set_config(config)  # as it is in jobs: the task's name is read from it
     try:
         kind = Sweep if config.comparison is None else EXPERIMENTS.get(config.comparison, Comparison)
-        return kind(launcher, config, arguments).run()
+        experiment = kind(launcher, config, arguments)
+        results = experiment.run()
     except USER_ERRORS as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
@@ -174,3 +175,6 @@ def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -
             file=sys.stderr,
         )
         sys.exit(130)
+    if experiment.runs.failures:
+        sys.exit(1)  # what could be measured is written; who called is to know that it is not all
+    return results
