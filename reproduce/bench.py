@@ -92,8 +92,8 @@ def bare_step(trainer: Trainer, ranks: Ranks) -> Callable[[], None]:
 def trainer_step(trainer: Trainer) -> Callable[[], None]:
     def take() -> None:
         trainer.train_step()
-        if trainer.noise_scale and len(trainer.noise_scale.pending) >= 50:
-            trainer.noise_scale.flush()  # as at an evaluation
+        if trainer.noise.scale and len(trainer.noise.scale.pending) >= 50:
+            trainer.noise.scale.flush()  # as at an evaluation
 
     return take
 

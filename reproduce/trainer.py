@@ -15,15 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 from reproduce.batch_schedule import AdaptiveBatch
 from reproduce.checkpoint import load_checkpoint, save_checkpoint
 from reproduce.distributed import Ranks, from_first_rank
-from reproduce.estimator import unbiased_moments
 from reproduce.goals import next_evaluation, steps_to_goals
-from reproduce.noise_scale import NoiseScale
-from reproduce.probe import ProbeNorms, probe
 from reproduce.records import RecordWriter
+from reproduce.run_noise import RunNoise
 from reproduce.settings import Settings
 from tasks.task import Batch, Task, random_generator
-
-PROBE_SEED_OFFSET = 1_000_003  # a seed of their own for samples that no training step sees
 
 
 def weights_hash(model: nn.Module) -> str:
@@ -33,14 +29,6 @@ def weights_hash(model: nn.Module) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def moments(norms: ProbeNorms, units_per_sample: int) -> dict:
-    """A probe as the record keeps it: unbiased |G|^2 and tr Sigma (per unit), and the units that it took."""
-    grad_sq, trace = unbiased_moments(
-        norms.sq_small, norms.sq_big, norms.n_small * units_per_sample, norms.n_big * units_per_sample
-    )
-    return {"grad_sq": grad_sq, "trace": trace, "examples": norms.n_big * units_per_sample}
 
 
 class Trainer:
@@ -67,19 +55,11 @@ class Trainer:
         self.wrapped = self._wrap(self.model)
         self.optimizer = instantiate(settings.optimizer_config)(self.model.parameters(), lr=self.run.learning_rate)
         self.sampler = task.sampler(self.run.seed, ranks.rank, ranks.size, ranks.device)
-        # The same samples on every rank: the probe shares them out itself.
-        self.probe_sampler = task.sampler(self.run.seed + PROBE_SEED_OFFSET, 0, 1, ranks.device)
         self._cut_batches(self.run.batch_size)
-        between = self.micro_batches > 1 or settings.adaptive_batch is not None
-        wanted = self.options.log_noise_scale or task.on_policy or settings.adaptive_batch is not None
-        self.noise_scale = (
-            NoiseScale(self.wrapped, micro_batches=between, units_per_sample=task.units_per_sample)
-            if wanted and (ranks.size > 1 or between)
-            else None
-        )
+        self.noise = RunNoise(task, settings, ranks, self.wrapped, self.loss, micro_batches=self.micro_batches > 1)
+        self.batch: Batch = ()
         self.step = self.examples = 0
         self.seconds = 0.0
-        self.probed = 0
         self.evaluations: list[dict] = []
 
     def _cut_batches(self, batch_size: int) -> None:
@@ -134,10 +114,9 @@ class Trainer:
                 loss = self.loss(self.wrapped, part) * weight
                 loss.backward()
             total += loss.detach()
-            if self.noise_scale and self.micro_batches > 1:
-                self.noise_scale.micro_batch(len(part[0]), weight)
-        if self.noise_scale:
-            self.noise_scale.update(share)
+            if self.micro_batches > 1:
+                self.noise.micro_batch(len(part[0]), weight)
+        self.noise.step(share)
         if self.options.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.optimizer.step()
@@ -153,54 +132,12 @@ class Trainer:
         if self.ranks.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
-    def _probe(self) -> dict:
-        """A probe of the noise scale, as large as the share of the run's examples that is still unspent allows."""
-        options, unit = self.noise_options, self.task.units_per_sample
-        allowed = options.probe_cost * self.examples - self.probed
-        size = min(int(allowed / unit), options.max_probe_samples) // options.probe_groups
-        if size < 1:
-            return {}
-        samples = size * options.probe_groups
-        batch = self.probe_sampler.draw(2 * self.step, samples, self.model)
-        curvature_batch = None
-        # Products with the Hessian cost many times what gradients do, so not every probe has them.
-        if options.curvature_samples and len(self.evaluations) % options.curvature_every == 0:
-            curvature_batch = self.probe_sampler.draw(2 * self.step + 1, options.curvature_samples, self.model)
-        self.probed += samples * unit
-        simple, curvature = probe(self.model, self.loss, batch, options.probe_groups, curvature_batch)
-        return {"probe": moments(simple, unit)} | ({"curvature": moments(curvature, unit)} if curvature else {})
-
-    def _training_noise(self) -> dict:
-        """What the training steps since the last evaluation say about the noise scale, at no cost."""
-        if not self.noise_scale:
-            return {}
-        estimate = self.noise_scale.estimate()
-        self.noise_scale.estimator.reset()
-        return {"grad_sq": estimate.grad_sq, "trace": estimate.trace, "updates": estimate.updates}
-
-    def _noise(self) -> dict:
-        """The noise scale as an evaluation records it. Collective over ranks."""
-        training = self._training_noise()
-        if not self.task.on_policy:
-            return self._probe() | ({"training": training} if training else {})
-        if not training:
-            return {}
-        return {"probe": training | {"examples": training["updates"] * self.run.batch_size}} | self._noise_of_parts()
-
-    def _noise_of_parts(self) -> dict:
-        """Noise scales of terms of the loss, between groups of the last batch. On one rank alone."""
-        groups = min(self.samples, self.noise_options.probe_groups)
-        if self.ranks.size > 1 or self.samples % groups:
-            return {}
-        return {
-            name: moments(probe(self.model, part, self.batch, groups)[0], self.task.units_per_sample)
-            for name, part in self.task.loss_parts().items()
-        }
-
     def evaluate(self, loss: float | None) -> str | None:
         """Records an evaluation; returns the run's outcome where it ends here, else None. Collective over ranks."""
         finite = loss is None or math.isfinite(loss)
-        noise = self._noise() if finite and self.step > 0 else {}
+        noise = {}
+        if finite and self.step > 0:
+            noise = self.noise.measured(self.step, self.examples, len(self.evaluations), self.batch)
         reports = self._gathered(self.sampler.report()) if self.task.on_policy else []
         score = from_first_rank(self._score(reports) if self.ranks.is_first else None, self.ranks)
         entry = {
@@ -295,7 +232,7 @@ class Trainer:
             "steps_to_goals": self.crossings(),
             "step": self.step,
             "examples": self.examples,
-            "probed_examples": self.probed,
+            "probed_examples": self.noise.probed,
             "limits": list(self.run.limits),
             "seconds": round(self.seconds, 3),
             "weights_sha256": weights_hash(self.model),
@@ -316,10 +253,10 @@ class Trainer:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "samplers": samplers,
-            "probe_sampler": self.probe_sampler.state_dict(),
+            "probe_sampler": self.noise.probe_sampler.state_dict(),
             "step": self.step,
             "seconds": self.seconds,
-            "probed": self.probed,
+            "probed": self.noise.probed,
             "evaluations": self.evaluations,
             "record_bytes": self.writer.file.tell(),
         }
@@ -339,7 +276,7 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.sampler.load_state_dict(state["samplers"][self.ranks.rank])
-        self.probe_sampler.load_state_dict(state["probe_sampler"])
-        self.step, self.seconds, self.probed = state["step"], state["seconds"], state["probed"]
+        self.noise.probe_sampler.load_state_dict(state["probe_sampler"])
+        self.step, self.seconds, self.noise.probed = state["step"], state["seconds"], state["probed"]
         self.evaluations = state["evaluations"]
         self.examples = self.evaluations[-1]["examples"]

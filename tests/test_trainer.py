@@ -139,7 +139,7 @@ def test_clipping_acts_after_measuring(config):
     trainer.train_step()
     moved = (trainer.model.theta.detach() - start).norm()
     assert float(moved) <= 0.3 * 1e-6 * 1.01
-    assert float(trainer.noise_scale.pending[0][1]) > 1e-3
+    assert float(trainer.noise.scale.pending[0][1]) > 1e-3
 
 
 def test_bfloat16_autocast_trains(config):

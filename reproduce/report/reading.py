@@ -68,7 +68,9 @@ def with_further_files(summary: Summary, folder: Path) -> Summary:
         line_search=load_line_search(folder),
         comparisons=load_comparisons(folder),
         linear_rule=_read_if_there(folder / "linear_rule.json", parse_linear_rule, "linear rule"),
-        adaptive_batch=_read_if_there(folder / "adaptive_batch.json", parse_adaptive_batch, "comparison"),
+        adaptive_batch=_read_if_there(
+            folder / "adaptive_batch.json", parse_adaptive_batch, "comparison of batch schedules"
+        ),
     )
 
 

@@ -17,8 +17,9 @@ from reproduce.noise_scale import NoiseScale
 from reproduce.probe import probe
 from reproduce.records import read_record
 from reproduce.run import run
+from reproduce.run_noise import moments
 from reproduce.settings import build_task, settings_from_config
-from reproduce.trainer import Trainer, moments
+from reproduce.trainer import Trainer
 
 STEPS = 6
 
@@ -38,9 +39,9 @@ def train_a_little(ranks: Ranks, config: dict, max_samples: int, steps: int) -> 
         drawn = [share[0]]
     for _ in range(steps):
         trainer.train_step()
-    batch = trainer.probe_sampler.draw(0, 64, trainer.model)
+    batch = trainer.noise.probe_sampler.draw(0, 64, trainer.model)
     norms, _ = probe(trainer.model, trainer.loss, batch, 8)
-    noise = trainer.noise_scale.estimate() if trainer.noise_scale else None
+    noise = trainer.noise.scale.estimate() if trainer.noise.scale else None
     return {
         "drawn": torch.cat(drawn).numpy(),
         "weights": torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).numpy(),

@@ -344,6 +344,35 @@ def linear_rule_record(ratios: tuple[float | None, ...] = (1.0, 1.2, 1.4, 1.6, N
     return record | with_interval("b_crit", 75) | changes
 
 
+def adaptive_batch_record(gamma: float | None = 0.9, **changes: object) -> dict:
+    """The record of an adaptive_batch.json: S_min 100 and E_min 8,000, adaptive runs on the hyperbola of `gamma`."""
+
+    def runs(steps: float, factor: float) -> dict:
+        examples = 8_000 * (1 + factor / (steps / 100 - 1))
+        return {"steps": steps, "examples": examples, "gamma": factor, "seeds": 12, "seeds_reached": 12}
+
+    record = {
+        "task": "mnist",
+        "scale": "mini",
+        "comparison": "adaptive_batch",
+        "unit": "image",
+        "goal": 0.04,
+        "seeds": 12,
+        "learning_rate": {"eps": EPS, "knee": KNEE, "alpha": 1},
+        "s_min": 100.0,
+        "e_min": 8_000.0,
+        "constant": [{"batch_size": size} | runs(100 * (1 + 80 / size), 1.0) for size in (20, 40, 80, 160, 320)],
+        "adaptive": [
+            {"r": r, "schedule": [[1, 10.0], [50, 2.0 * r], [100, 3.0 * r]]} | runs(100 * (1 + 80 / r), gamma or 1.0)
+            for r in (20, 80, 320)
+        ],
+        "predicted_gamma": 0.96,
+        "command": "python -m reproduce -m task=mnist/mini comparison=adaptive_batch",
+        "commit": "89abcde",
+    }
+    return record | with_interval("gamma", gamma, 0.05) | with_interval("b_crit", 80) | changes
+
+
 def language_record() -> dict:
     """A sweep of a language model: a loss in nats, and critical batch sizes on Kaplan's law."""
     goals = (6.0, 5.5, 5.0)
