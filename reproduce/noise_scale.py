@@ -18,16 +18,21 @@ With gradient accumulation, on one device or on many (under no_sync), each loss 
             noise_scale.micro_batch(samples=len(micro_batch), weight=1 / len(micro_batches))
         noise_scale.update()
 
+The noise scale of Adam's steps, in either loop: NoiseScale(model, precondition=optimizer). A model of `fully_shard`
+(FSDP2) is measured as one in DistributedDataParallel is.
+
 The norms stay on the device until `estimate` or `flush`, which is collective: every rank must call it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from reproduce.adam_metric import AdamMetric
 from reproduce.estimator import NoiseScaleError, NoiseScaleEstimate, NoiseScaleEstimator
 
 # Relative difference of squared norms below which shares of a batch are taken for copies of each other: far above
@@ -48,12 +53,20 @@ def squared_norm(tensors: Iterable[Tensor]) -> Tensor:
     return torch.stack([total.float().to(sums[0].device) for total in sums]).sum()
 
 
+def metric_norm(metric: AdamMetric | None, parameters: Sequence[nn.Parameter], gradients: Sequence[Tensor]) -> Tensor:
+    """Squared norm of the parameters' gradients, in a metric if there is one; 0 where it has no scale yet."""
+    if metric is not None and gradients:
+        gradients = metric.divided(parameters, gradients) or [torch.zeros((), device=gradients[0].device)]
+    return squared_norm(gradients)
+
+
 class GradientAverage:
     """DDP communication hook: averages gradients over ranks as DDP does, and keeps the squared norms of the local
     gradient before and of the global one after (App. A.1), with no pass over the data beyond the two norms.
     """
 
-    def __init__(self, model: DistributedDataParallel) -> None:
+    def __init__(self, model: DistributedDataParallel, metric: AdamMetric | None = None) -> None:
+        self.metric = metric
         self.process_group = model.process_group
         self.reset()
         model.register_comm_hook(self, GradientAverage.average)
@@ -65,13 +78,15 @@ class GradientAverage:
     @staticmethod
     def average(self: "GradientAverage", bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         buffer = bucket.buffer()
-        self.local_parts.append(squared_norm([buffer]))
+        # In a metric, one by one: the gradients are views of the buffer, into which their average is written.
+        views = (bucket.parameters(), bucket.gradients()) if self.metric else ([], [buffer])
+        self.local_parts.append(metric_norm(self.metric, *views))
         buffer.div_(self.process_group.size())
         future = dist.all_reduce(buffer, group=self.process_group, async_op=True).get_future()
 
         def measure(future: torch.futures.Future) -> Tensor:
             reduced = future.value()[0]
-            self.global_parts.append(squared_norm([reduced]))
+            self.global_parts.append(metric_norm(self.metric, *views) if self.metric else squared_norm([reduced]))
             return reduced
 
         return future.then(measure)
@@ -94,14 +109,18 @@ class MicroBatchNorms:
     and a probe or a gradient penalty would be counted into the next micro-batch.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], metric: AdamMetric | None = None) -> None:
+        self.metric = metric
         self.parts: list[Tensor] = []
+        parameters = [p for p in parameters if p.requires_grad]
         # A node lives only as long as somebody holds it, and its hooks with it.
-        self.nodes = [p.view_as(p).grad_fn.next_functions[0][0] for p in parameters if p.requires_grad]
-        self.handles = [node.register_prehook(self._measure) for node in self.nodes]
+        self.nodes = [p.view_as(p).grad_fn.next_functions[0][0] for p in parameters]
+        self.handles = [
+            node.register_prehook(partial(self._measure, p)) for node, p in zip(self.nodes, parameters, strict=True)
+        ]
 
-    def _measure(self, gradients: tuple[Tensor | None, ...]) -> None:
-        self.parts += [squared_norm([gradient.detach()]) for gradient in gradients if gradient is not None]
+    def _measure(self, parameter: nn.Parameter, gradients: tuple[Tensor | None, ...]) -> None:
+        self.parts += [metric_norm(self.metric, [parameter], [g.detach()]) for g in gradients if g is not None]
 
     def pop(self) -> Tensor:
         """Squared norm of the last micro-batch's gradient, as weighted in its loss."""
@@ -124,10 +143,14 @@ class NoiseScale:
     micro-batches has a single batch size and measures nothing: `estimate` then says so; use `reproduce.probe`.
 
     Args:
-        model: the module whose gradients are measured; if it is DDP, its communication hook is set.
+        model: the module whose gradients are measured; if it is DDP, its communication hook is set, and if it is
+            sharded by fully_shard, its reduce-scatter.
         micro_batches: measure micro-batches; then call `micro_batch` after each backward pass.
         units_per_sample: units in one sample (tokens in a sequence); the result is in units.
         horizon: updates over which older ones fade by 1/e; None weighs all alike.
+        precondition: torch.optim.Adam or AdamW whose metric gradients are measured in (`adam_metric`): with the state
+            from before the step, so `update` belongs before `optimizer.step()`. Weights that it does not train or
+            has not stepped yet are left out; updates before its first step are not counted.
     """
 
     def __init__(
@@ -137,14 +160,24 @@ class NoiseScale:
         micro_batches: bool = False,
         units_per_sample: float = 1,
         horizon: float | None = None,
+        precondition: torch.optim.Optimizer | None = None,
     ) -> None:
         self.estimator = NoiseScaleEstimator(horizon)
+        self.metric = None if precondition is None else AdamMetric(precondition)
         self.units_per_sample = units_per_sample
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         distributed = isinstance(model, DistributedDataParallel) and model.process_group.size() > 1
-        self.average = GradientAverage(model) if distributed else None
-        self.micro = MicroBatchNorms(self.parameters) if micro_batches else None
+        self.average = GradientAverage(model, self.metric) if distributed else None
         self.group = model.process_group if distributed else None
+        self.sharded = None
+        if any(hasattr(module, "set_custom_reduce_scatter") for module in model.modules()):
+            from reproduce.sharded import ShardedGradients  # FSDP2's modules take a while to import
+
+            if precondition is not None:
+                raise NoiseScaleError("precondition= needs whole gradients, and fully_shard keeps Adam's v in shards.")
+            self.sharded = ShardedGradients(model)
+            self.group = self.sharded.group
+        self.micro = self.sharded or MicroBatchNorms(self.parameters, self.metric) if micro_batches else None
         self.step_micro: list[Tensor] = []
         self.step_samples: list[float] = []
         self.pending: list[tuple[Tensor, Tensor, float, float]] = []
@@ -178,7 +211,12 @@ class NoiseScale:
         if counted and samples != counted:
             raise NoiseScaleError(f"update(samples={samples}), but the micro-batches held {counted} samples.")
         local, whole = self.average.pop() if self.average else (None, None)
-        if len(self.step_micro) > 1:
+        if self.metric and not self.metric.has_stepped():
+            self.step_micro, self.step_samples = [], []
+            return
+        if self.sharded:
+            local, whole = None if self.micro else self.sharded.pop(), self.sharded.whole()
+        if len(self.step_micro) > (0 if self.sharded else 1):
             small = torch.stack(self.step_micro).mean()
             # A mean over unequal micro-batches behaves like their harmonic mean: E |g|^2 = G'G + tr Sigma / n.
             inverse_small = sum(1 / n for n in self.step_samples) / len(self.step_samples)
@@ -188,7 +226,8 @@ class NoiseScale:
             self.step_micro, self.step_samples = [], []
             return
         if whole is None:
-            whole = squared_norm(p.grad for p in self.parameters if p.grad is not None)
+            used = [p for p in self.parameters if p.grad is not None]
+            whole = metric_norm(self.metric, used, [p.grad for p in used])
         scale = loss_scale**2
         self.pending.append((small / scale, whole / scale, inverse_small, 1 / samples))
         self.step_micro, self.step_samples = [], []
@@ -206,7 +245,7 @@ class NoiseScale:
         whole = torch.stack([entry[1] for entry in self.pending]).double()
         inverse = torch.tensor([entry[2:] for entry in self.pending], dtype=torch.float64, device=small.device)
         self.pending = []
-        table = torch.stack([small, inverse[:, 0], inverse[:, 1]])
+        table = torch.stack([small, inverse[:, 0], inverse[:, 1], whole])
         if self.group:
             # Means over ranks; the one place where the estimator costs communication, once per evaluation.
             dist.all_reduce(table, group=self.group)
@@ -215,7 +254,7 @@ class NoiseScale:
         # ranks * (harmonic mean of the shares) samples.
         small_sizes, big_sizes = 1 / table[1], ranks / table[2]
         for sq_small, sq_big, n_small, n_big in zip(
-            table[0].tolist(), whole.tolist(), small_sizes.tolist(), big_sizes.tolist(), strict=True
+            table[0].tolist(), table[3].tolist(), small_sizes.tolist(), big_sizes.tolist(), strict=True
         ):
             self._refuse_same_data(sq_small, sq_big)
             self.estimator.update(sq_small, sq_big, n_small * self.units_per_sample, n_big * self.units_per_sample)

@@ -28,6 +28,11 @@ def _trained(layer: nn.Module, name: str) -> bool:
     return parameter is not None and parameter.requires_grad
 
 
+def _joined(tensors: Sequence[Tensor], axis: int) -> Tensor:
+    """torch.cat, which copies a single tensor too."""
+    return torch.cat(tensors, axis) if len(tensors) > 1 else tensors[0]
+
+
 def squared_outer_sums(left: Tensor, right: Tensor) -> Tensor:
     """|sum_t left_t right_t'|^2 of every sample, by whichever way multiplies less.
 
@@ -53,10 +58,10 @@ def squared_outer_sums(left: Tensor, right: Tensor) -> Tensor:
 
 def linear(layer: nn.Linear, calls: Calls) -> dict[str, Tensor]:
     """Inputs of shape (samples, ..., features); every axis between counts positions."""
-    gradients = torch.cat([g.reshape(len(g), -1, layer.out_features) for _, g in calls], 1)
+    gradients = _joined([g.reshape(len(g), -1, layer.out_features) for _, g in calls], 1)
     norms = {}
     if _trained(layer, "weight"):
-        inputs = torch.cat([x.reshape(len(x), -1, layer.in_features) for x, _ in calls], 1)
+        inputs = _joined([x.reshape(len(x), -1, layer.in_features) for x, _ in calls], 1)
         norms["weight"] = squared_outer_sums(gradients[:, None], inputs[:, None])
     if _trained(layer, "bias"):
         norms["bias"] = _square(gradients.sum(1))
@@ -76,8 +81,8 @@ def conv2d(layer: nn.Conv2d, calls: Calls) -> dict[str, Tensor]:
     """Inputs of shape (samples, channels, height, width)."""
     norms = {}
     if _trained(layer, "weight"):
-        gradients = torch.cat([g.flatten(2).unflatten(1, (layer.groups, -1)).mT for _, g in calls], 2)
-        norms["weight"] = squared_outer_sums(gradients, torch.cat([_patches(layer, x) for x, _ in calls], 2))
+        gradients = _joined([g.flatten(2).unflatten(1, (layer.groups, -1)).mT for _, g in calls], 2)
+        norms["weight"] = squared_outer_sums(gradients, _joined([_patches(layer, x) for x, _ in calls], 2))
     if _trained(layer, "bias"):
         norms["bias"] = _square(sum(g.sum((2, 3)) for _, g in calls))
     return norms
@@ -85,8 +90,8 @@ def conv2d(layer: nn.Conv2d, calls: Calls) -> dict[str, Tensor]:
 
 def embedding(layer: nn.Embedding, calls: Calls) -> dict[str, Tensor]:
     """Inputs of shape (samples, ...), whole numbers; a token that a sample repeats has one row in its gradient."""
-    tokens = torch.cat([x.flatten(1) if x.dim() > 1 else x[:, None] for x, _ in calls], 1)
-    gradients = torch.cat([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls], 1)
+    tokens = _joined([x.flatten(1) if x.dim() > 1 else x[:, None] for x, _ in calls], 1)
+    gradients = _joined([g.reshape(len(g), -1, layer.embedding_dim) for _, g in calls], 1)
     if layer.padding_idx is not None:  # torch gives that row no gradient
         gradients = gradients.masked_fill((tokens == layer.padding_idx)[..., None], 0)
     first_row = layer.num_embeddings * torch.arange(len(tokens), device=tokens.device)[:, None]
