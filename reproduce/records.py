@@ -10,12 +10,11 @@ import json
 import math
 import os
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-OUTCOMES = ("reached", "given_up", "exhausted", "diverged", "failed")
-"""reached: all goals. given_up: could no longer be the best for any goal left. exhausted: its budget is spent.
-diverged: non-finite, or worse than untrained for long. failed: an exception, kept in the record's "error"."""
+from reproduce.record_lines import check_evaluation, check_header, check_outcome, parsed
 
 
 class RecordError(RuntimeError):
@@ -79,17 +78,11 @@ class Record:
         return self.evaluations[-1]["step"] if self.evaluations else 0
 
 
-def _parse(path: Path, number: int, line: bytes) -> dict:
-    try:
-        entry = json.loads(line)
-        if not isinstance(entry, dict) or entry.get("kind") not in ("header", "evaluation", "outcome"):
-            raise ValueError("not a line of a record")
-        return entry
-    except ValueError as error:
-        raise RecordError(
-            f"{path}, line {number} is damaged ({error}). Nothing was changed. Delete the file to run it again, "
-            "or restore it from a backup."
-        ) from error
+def _damaged(path: Path, number: int, error: ValueError) -> RecordError:
+    return RecordError(
+        f"{path}, line {number} is damaged ({error}). Nothing was changed. Delete the file to run it again, "
+        "or restore it from a backup."
+    )
 
 
 def complete_lines(path: Path) -> list[bytes]:
@@ -114,7 +107,12 @@ def read_record(path: Path, identity: dict | None = None) -> Record | None:
         RecordError: if the file cannot be read, a line that is not the torn last one is damaged, or it holds a run
             of another identity.
     """
-    entries = [_parse(path, number, line) for number, line in enumerate(complete_lines(path), 1)]
+    entries: list[dict] = []
+    for number, line in enumerate(complete_lines(path), 1):
+        try:
+            entries.append(parsed(line))
+        except ValueError as error:
+            raise _damaged(path, number, error) from error
     if not entries:
         return None
     header, *rest = entries
@@ -125,10 +123,33 @@ def read_record(path: Path, identity: dict | None = None) -> Record | None:
             f"{path} holds a run of another configuration under the same name. Move it away, or name another folder "
             "with outputs=FOLDER."
         )
-    outcome = rest.pop() if rest and rest[-1]["kind"] == "outcome" else None
-    if any(entry["kind"] != "evaluation" for entry in rest):
+    # A run that fails again before it trains leaves what it ended with before where it was.
+    while len(rest) > 1 and rest[-2]["kind"] == "outcome" and rest[-1].get("status") == "failed":
+        del rest[-2]
+    outcome = rest[-1] if rest and rest[-1]["kind"] == "outcome" else None
+    evaluations = rest[:-1] if outcome else rest
+    if any(entry["kind"] != "evaluation" for entry in evaluations):
         raise RecordError(f"{path} has a header or an outcome in its middle. Delete the file to run it again.")
-    return Record(path, header, rest, outcome)
+    _check(path, header, evaluations, outcome)
+    return Record(path, header, evaluations, outcome)
+
+
+def _check(path: Path, header: dict, evaluations: list[dict], outcome: dict | None) -> None:
+    """Raises RecordError, naming the line, unless its lines are those of one run."""
+    number = 1
+    try:
+        check_header(header)
+        if "line_search" in header["identity"]:
+            return  # its lines are of another kind
+        batch_size = None if "adaptive_batch" in header["identity"] else header["identity"]["run"]["batch_size"]
+        for before, entry in pairwise([None, *evaluations]):
+            number += 1
+            check_evaluation(entry, before, batch_size)
+        if outcome:
+            number += 1
+            check_outcome(outcome, evaluations[-1] if evaluations else None)
+    except ValueError as error:
+        raise _damaged(path, number, error) from error
 
 
 class RecordWriter:
