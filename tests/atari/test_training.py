@@ -67,7 +67,7 @@ def test_noise_scale_is_that_of_groups_of_environments(data, tmp_path):
     singles = sum(squared(tuple(t[i : i + 1] for t in batch)) for i in range(8)) / 8
     grad_sq, trace = unbiased_moments(singles, squared(batch), 5, 40)  # in frames
     made.train_step()
-    noise = made._training_noise()
+    noise = made.noise._training()
     assert (noise["grad_sq"], noise["trace"]) == pytest.approx((grad_sq, trace), rel=1e-4)
 
 
