@@ -216,6 +216,7 @@ class NoiseScale:
             return
         if self.sharded:
             local, whole = None if self.micro else self.sharded.pop(), self.sharded.whole()
+        # A single one is all of this rank's step; where ranks are compared through shards, it still is the small one.
         if len(self.step_micro) > (0 if self.sharded else 1):
             small = torch.stack(self.step_micro).mean()
             # A mean over unequal micro-batches behaves like their harmonic mean: E |g|^2 = G'G + tr Sigma / n.

@@ -39,9 +39,13 @@ class ShardedGradients:
             )
         self.group = mesh.get_group()
         self.parts: list[Tensor] = []
-        for module in model.modules():
+        self.reductions = 0  # in one backward pass, at most
+        taken: set[nn.Parameter] = set()
+        for module in reversed(list(model.modules())):  # from the inside out: a module reduces what is not taken yet
             if hasattr(module, "set_custom_reduce_scatter"):
                 module.set_custom_reduce_scatter(self)
+                self.reductions += bool(set(module.parameters()) - taken)
+                taken.update(module.parameters())
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
         """FSDP2's buffers, as it makes them itself."""
@@ -74,9 +78,14 @@ class ShardedGradients:
                 "No gradient was reduced: call micro_batch() (or update() without micro-batches) after each backward "
                 "pass that synchronises."
             )
-        total = torch.stack(self.parts).sum()
-        self.parts = []
-        return total
+        parts, self.parts = self.parts, []
+        if len(parts) > self.reductions:
+            raise NoiseScaleError(
+                "A gradient was reduced more than once: use NoiseScale(model, micro_batches=True) and micro_batch() "
+                "after each backward pass, or set_requires_gradient_sync(False) before all but the last; and call no "
+                "sharded module twice in a forward pass."
+            )
+        return torch.stack(parts).sum()
 
     def whole(self) -> Tensor:
         """Whose mean over ranks is the squared norm of the averaged gradient in `.grad`."""

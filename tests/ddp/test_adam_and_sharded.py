@@ -78,6 +78,13 @@ def refusal(make) -> str:
     return "not refused"
 
 
+def two_passes_in_one_update(model: nn.Module) -> None:
+    noise_scale = NoiseScale(model)
+    for inputs, _ in shares(0):
+        model(inputs).mean().backward()
+    noise_scale.update(samples=SHARE)
+
+
 def on_two_ranks(ranks: Ranks) -> dict[str, list]:
     results = {}
     for name, precondition in (("plain", False), ("adam", True)):
@@ -107,6 +114,7 @@ def on_two_ranks(ranks: Ranks) -> dict[str, list]:
         refusal(lambda: half(shares(0)[0][0]).sum().backward()),
         refusal(lambda: NoiseScale(partly)),
         refusal(lambda: NoiseScale(model).update(samples=SHARE)),
+        refusal(lambda: two_passes_in_one_update(sharded_network())),
     ]
     return results
 
@@ -137,5 +145,6 @@ def test_adams_metric_changes_the_moments(together):
 
 def test_what_shards_cannot_tell_is_refused(together):
     told = ["Adam's v in shards", "reduce_dtype=torch.float32", "every parameter sharded", "No gradient was reduced"]
+    told.append("reduced more than once")
     for message, expected in zip(together["refusals"], told, strict=True):
         assert expected in message

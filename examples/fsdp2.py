@@ -1,0 +1,36 @@
+"""The noise scale of a model sharded by fully_shard (FSDP2).
+
+torchrun --standalone --nproc-per-node 2 examples/fsdp2.py
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from reproduce.noise_scale import NoiseScale
+
+# In each row of weights every sample's gradient is -x, of mean MEAN and variance 1 in each of FEATURES weights, however
+# long we train: the noise scale is tr Sigma / |G|^2 = FEATURES / (FEATURES MEAN^2) = 100 samples.
+FEATURES, MEAN, SHARE, STEPS = 64, 0.1, 32, 600
+
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+torch.manual_seed(dist.get_rank())  # a rank's own samples
+model = nn.Linear(FEATURES, 2, bias=False)  # a row of weights for each rank
+fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+noise_scale = NoiseScale(model)  # after fully_shard
+
+for _ in range(STEPS):
+    share = MEAN + torch.randn(SHARE, FEATURES)
+    optimizer.zero_grad()
+    (-model(share)).sum(1).mean().backward()
+    noise_scale.update(samples=SHARE)
+    optimizer.step()
+
+estimate = noise_scale.estimate()  # collective: on every rank
+if dist.get_rank() == 0:
+    print(f"noise scale {estimate}, known: {1 / MEAN**2:.4g}")
+dist.destroy_process_group()
