@@ -12,7 +12,7 @@ from reproduce.noise_scale import NoiseScale
 
 # Every sample's gradient is -x, of mean MEAN and variance 1 in each of FEATURES weights, however long we train:
 # the noise scale is tr Sigma / |G|^2 = FEATURES / (FEATURES MEAN^2) = 100 samples.
-FEATURES, MEAN, SHARE, STEPS = 64, 0.1, 32, 600
+FEATURES, MEAN, SHARE, STEPS = 64, 0.1, 128, 200
 
 dist.init_process_group("gloo")
 torch.set_num_threads(1)

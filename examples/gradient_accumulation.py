@@ -10,8 +10,8 @@ from reproduce.noise_scale import NoiseScale
 
 # Every sample's gradient is -x, of mean MEAN and variance 1 in each of FEATURES weights, however long we train:
 # the noise scale is tr Sigma / |G|^2 = FEATURES / (FEATURES MEAN^2) = 100 samples.
-FEATURES, MEAN, STEPS = 64, 0.1, 1000
-MICRO_BATCHES, SAMPLES = 4, 16
+FEATURES, MEAN, STEPS = 64, 0.1, 300
+MICRO_BATCHES, SAMPLES = 4, 64
 
 torch.manual_seed(0)
 model = nn.Linear(FEATURES, 1, bias=False)

@@ -10,7 +10,7 @@ from reproduce.per_example import PerExampleNoiseScale
 
 # Every sample's gradient is -x, of mean MEAN and variance 1 in each of FEATURES weights, however long we train:
 # the noise scale is tr Sigma / |G|^2 = FEATURES / (FEATURES MEAN^2) = 100 samples.
-FEATURES, MEAN, BATCH, STEPS = 64, 0.1, 64, 1000
+FEATURES, MEAN, BATCH, STEPS = 64, 0.1, 256, 300
 
 torch.manual_seed(0)
 model = nn.Linear(FEATURES, 1, bias=False)

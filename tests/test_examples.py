@@ -24,7 +24,7 @@ def printed(name: str) -> list[list[float]]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if name in LAUNCHED else []
     command = [sys.executable, *launcher, str(EXAMPLES / name)]
     environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parent), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert run.returncode == 0, run.stderr
     lines = [line for line in run.stdout.splitlines() if "known" in line]
     return [[float(x) for x in re.findall(r"\d+(?:\.\d+)?(?:e[+-]\d+)?", line)] for line in lines]

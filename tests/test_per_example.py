@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.flop_counter import FlopCounterMode
 
 from reproduce.estimator import NoiseScaleError, unbiased_moments
 from reproduce.per_example import PerExampleNoiseScale, PerExampleNorms
@@ -132,6 +133,13 @@ def test_both_ways_to_square_a_sum_agree_in_any_chunks(positions, chunk, monkeyp
     right = torch.randn(5, 2, positions, 12, generator=generator, dtype=torch.float64)
     exact = torch.einsum("ngtq,ngtp->ngqp", left, right).square().sum((1, 2, 3))
     torch.testing.assert_close(squared_outer_sums(left, right), exact)
+
+
+@pytest.mark.parametrize(("positions", "multiplications"), [(1, 8 + 12), (4, 16 * (8 + 12)), (5, 5 * 8 * 12)])
+def test_the_way_with_fewer_multiplications_is_taken(positions, multiplications):
+    with FlopCounterMode(display=False) as counter:
+        squared_outer_sums(torch.ones(3, 2, positions, 8), torch.ones(3, 2, positions, 12))
+    assert counter.get_total_flops() == 2 * 3 * 2 * multiplications  # a product and a sum each
 
 
 def test_moments_of_one_batch_and_the_scale_of_its_loss():
