@@ -9,7 +9,7 @@ from torch import nn
 from reproduce.noise_scale import NoiseScale
 
 # Every sample's gradient is -x: MEAN in each weight, with a deviation of 1 in half of them and of 3 in the others.
-FEATURES, MEAN, BATCH, STEPS, FIRST_STEPS = 64, 0.2, 64, 1500, 200
+FEATURES, MEAN, BATCH, STEPS, FIRST_STEPS = 64, 0.2, 64, 600, 100
 DEVIATION = torch.tensor([1.0, 3.0]).repeat(FEATURES // 2)
 
 torch.manual_seed(0)
