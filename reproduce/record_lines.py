@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from reproduce.goals import next_evaluation
+
 OUTCOMES = ("reached", "given_up", "exhausted", "diverged", "failed")
 """reached: all goals. given_up: could no longer be the best for any goal left. exhausted: its budget is spent.
 diverged: non-finite, or worse than untrained for long. failed: an exception, kept in the record's "error"."""
@@ -79,12 +81,18 @@ def check_header(header: dict) -> None:
         raise ValueError(f"commit is {header['commit']!r:.60}")
 
 
-def check_evaluation(entry: dict, before: dict | None, batch_size: float | None) -> None:
-    """`before`: the evaluation on the line before. `batch_size`: of all steps, None where it is adaptive."""
+def check_evaluation(entry: dict, before: dict | None, identity: dict) -> None:
+    """`before`: the evaluation on the line before. `identity`: of the run, which says when it is evaluated."""
     _check_fields(entry, EVALUATION)
     _check_fields(entry, {name: _noise for name in NOISE if name in entry})
-    if batch_size and entry["examples"] != entry["step"] * batch_size:
-        raise ValueError(f"examples are {entry['examples']}, of {entry['step']} steps of {batch_size}")
+    step, batch_size = entry["step"], identity["run"]["batch_size"]
+    if "trainer" in identity:
+        spacing, last = identity["trainer"]["evaluation_spacing"], identity["max_steps"]
+        expected = min(next_evaluation(before["step"], spacing), last) if before else 0
+        if step != expected:
+            raise ValueError(f"step is {step} where {expected} is evaluated")
+    if "adaptive_batch" not in identity and entry["examples"] != step * batch_size:
+        raise ValueError(f"examples are {entry['examples']}, of {step} steps of {batch_size}")
     for name in ("step", "examples"):
         if before and entry[name] <= before[name]:
             raise ValueError(f"{name} {entry[name]} does not follow {before[name]}")

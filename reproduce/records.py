@@ -141,10 +141,9 @@ def _check(path: Path, header: dict, evaluations: list[dict], outcome: dict | No
         check_header(header)
         if "line_search" in header["identity"]:
             return  # its lines are of another kind
-        batch_size = None if "adaptive_batch" in header["identity"] else header["identity"]["run"]["batch_size"]
         for before, entry in pairwise([None, *evaluations]):
             number += 1
-            check_evaluation(entry, before, batch_size)
+            check_evaluation(entry, before, header["identity"])
         if outcome:
             number += 1
             check_outcome(outcome, evaluations[-1] if evaluations else None)

@@ -13,7 +13,7 @@ IDENTITY = {"task": "t", "run": {"batch_size": 64, "learning_rate": 0.1, "seed":
 
 def evaluation(step: int, **changes: object) -> dict:
     """What the trainer records of an evaluation at batch size 64; `changes` replace or add fields."""
-    return {"step": step, "examples": 64 * step, "score": 1 / step, "loss": 0.5, "seconds": step / 8} | changes
+    return {"step": step, "examples": 64 * step, "score": 1 / (1 + step), "loss": 0.5, "seconds": step / 8} | changes
 
 
 def ended(step: int, **changes: object) -> dict:
@@ -49,7 +49,7 @@ def test_name_depends_on_content_alone(tmp_path):
 def test_lines_come_back(tmp_path):
     record = read_record(write(tmp_path))
     assert (record.batch_size, record.learning_rate, record.seed) == (64, 0.1, 0)
-    assert [e["score"] for e in record.evaluations] == [1.0, 0.5]
+    assert [e["score"] for e in record.evaluations] == [1 / 2, 1 / 3]
     assert record.outcome is None
 
 
@@ -162,6 +162,16 @@ def test_lines_that_are_missing_doubled_or_out_of_order_are_refused(tmp_path, or
     path.write_bytes(b"".join(lines[number] for number in order))
     with pytest.raises(RecordError, match=r"damaged|in its middle"):
         read_record(path)
+
+
+def test_evaluation_that_is_missing_from_a_runs_schedule_is_noticed(tmp_path):
+    identity = IDENTITY | {"trainer": {"evaluation_spacing": 0.5}, "max_steps": 8}
+    steps = (0, 1, 2, 3, 5, 8)
+    assert len(read_record(write(tmp_path, steps, identity)).evaluations) == 6
+    for missing in range(5):
+        path = write(tmp_path / str(missing), steps[:missing] + steps[missing + 1 :], identity)
+        with pytest.raises(RecordError, match=rf"step is {steps[missing + 1]} where {steps[missing]} is evaluated"):
+            read_record(path)
 
 
 def test_run_that_fails_again_before_it_trains_keeps_a_record_that_can_be_read(tmp_path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from reproduce.report.summaries import Estimate
+
+# No quantity of a training run comes near these, and products and quotients of such numbers are numbers too.
+LEAST, MOST = 1e-100, 1e100
 
 
 class FieldError(ValueError):
@@ -36,13 +38,13 @@ class Fields:
     def optional_text(self, key: str) -> str:
         """The text, or "" where there is none."""
         value = self.record.get(key)
-        if value is not None and not isinstance(value, str):
+        if value is not None and not is_text(value):
             raise self._wrong(key, "text")
         return value or ""
 
     def texts(self, key: str) -> tuple[str, ...]:
         values = self._list(key)
-        if not all(isinstance(value, str) for value in values):
+        if not all(map(is_text, values)):
             raise self._wrong(key, "a list of texts")
         return tuple(values)
 
@@ -71,8 +73,7 @@ class Fields:
         value = self.record.get(key)
         if value is None:
             return None
-        # bool is an int in Python, and json reads 1e999 as infinity
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not is_number(value):
             raise self._wrong(key, "a finite number or null")
         return value
 
@@ -85,18 +86,33 @@ class Fields:
             raise self._wrong(key, "above 0")
         return value
 
+    def optional_not_negative(self, key: str) -> float | None:
+        value = self.optional_number(key)
+        if value is not None and value < 0:
+            raise self._wrong(key, "at least 0")
+        return value
+
     def estimate(self, name: str) -> Estimate:
         """A number with its interval: `name`, `name`_low and `name`_high, each of which may be missing."""
         value = self.optional_positive(name)
         low, high = self.optional_number(f"{name}_low"), self.optional_number(f"{name}_high")
         if value is None and low is not None and low <= 0:
             low = None  # these quantities are positive, so "at least 0" says nothing
+        if value is None and low is None and high is not None and high <= 0:
+            raise self._wrong(f"{name}_high", "above 0")
+        if None not in (low, high) and low > high:
+            raise self._wrong(f"{name}_low", f"at most {self._path(name)}_high")
         return Estimate(value, low, high)
 
     def count(self, key: str) -> int | None:
-        """How many: a number, or the length of a list."""
-        value = self.record.get(key)
-        return len(value) if isinstance(value, list) else self.optional_number(key)
+        """How many there are."""
+        quantity = self.optional_not_negative(key)
+        if quantity is not None and quantity != int(quantity):
+            raise self._wrong(key, "a whole number")
+        return quantity
+
+    def required_count(self, key: str) -> int:
+        return int(self._required(key, self.count(key)))
 
     def fields(self, key: str) -> Fields:
         return self._required(key, self.optional_fields(key))
@@ -121,7 +137,7 @@ class Fields:
         if len(values) != 2:
             raise self._wrong(key, "a list of two")
         try:
-            return read(values[0]), read(values[1])
+            return read(_numbers_only(values[0])), read(_numbers_only(values[1]))
         except ValueError as error:
             raise FieldError(f"{self._path(key)}: {error}") from error
 
@@ -144,3 +160,23 @@ class Fields:
     def _wrong(self, key: str, expected: str) -> FieldError:
         found = "missing" if key not in self.record else f"{self.record[key]!r:.60}"
         return FieldError(f"{self._path(key)} should be {expected}, but is {found}")
+
+
+def is_number(value: object) -> bool:
+    """True for a number that can be reckoned with. bool is an int in Python, and json reads 1e999 as infinity."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and (value == 0 or LEAST <= abs(value) <= MOST)
+
+
+def is_text(value: object) -> bool:
+    """True for text that can be written to a file: json reads half a surrogate pair as text too."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _numbers_only(value: object) -> object:
+    """`value`; ValueError for a number in it that is none."""
+    entries = value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else [value]
+    for entry in entries:
+        if isinstance(entry, int | float) and not is_number(entry):
+            raise ValueError(f"{entry!r:.60} is not a number")
+    return value

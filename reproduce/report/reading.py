@@ -7,7 +7,7 @@ wrong is an error that names the file, the field and what to do.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +38,8 @@ from reproduce.report.summaries import (
 )
 
 Parsed = TypeVar("Parsed")
+
+MOST_NATS = 100  # of a loss, far above ln of any vocabulary; its perplexity is shown too
 
 
 class SummaryError(ValueError):
@@ -86,19 +88,20 @@ def _read(path: Path, parse: Callable[[object], Parsed], remedy: str) -> Parsed:
         raise
     except OSError as error:
         raise SummaryError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SummaryError(f"{path}: not complete JSON ({error}); {remedy}") from error
     except FieldError as error:
         raise SummaryError(f"{path}: {error}; {remedy}") from error
+    except (ValueError, RecursionError) as error:  # of json: also a number of thousands of digits, or nested as deep
+        raise SummaryError(f"{path}: not complete JSON ({error}); {remedy}") from error
 
 
 def parse_summary(record: object) -> Summary:
     """A Summary from the record of a summary.json. Raises FieldError, which names the field."""
     fields = Fields.of(record)
     data = fields.fields("data")
-    goals = fields.list_of_fields("goals")
+    goals = tuple(_goal(goal) for goal in fields.list_of_fields("goals"))
     if not goals:
         raise FieldError("goals should not be empty")
+    _check_goals(goals, fields.flag("higher_is_better"), fields.optional_text("score_unit"))
     return Summary(
         task=fields.text("task"),
         scale=fields.text("scale"),
@@ -113,7 +116,7 @@ def parse_summary(record: object) -> Summary:
         date=fields.optional_text("date"),
         command=fields.optional_text("command"),
         commit=fields.optional_text("commit"),
-        goals=tuple(_goal(goal) for goal in goals),
+        goals=goals,
         b_crit=_start_and_run(fields.optional_fields("b_crit")),
         b_simple=_start_and_run(fields.optional_fields("b_simple")),
         b_noise=_start_and_run(fields.optional_fields("b_noise")),
@@ -127,16 +130,33 @@ def parse_summary(record: object) -> Summary:
     )
 
 
+def _check_goals(goals: Sequence[Goal], higher_is_better: bool, score_unit: str) -> None:
+    """Raises FieldError unless goals go from easy to hard, and the points of each from small to large batches."""
+    scores = [goal.goal for goal in goals]
+    if scores != sorted(set(scores), reverse=not higher_is_better):
+        raise FieldError(f"goals should go from easy to hard, but are {scores}")
+    if score_unit == "nats" and max(scores) > MOST_NATS:
+        raise FieldError(f"goals in nats should be at most {MOST_NATS}, but are {scores}")
+    for index, goal in enumerate(goals):
+        sizes = [point.batch_size for point in goal.points]
+        if sizes != sorted(set(sizes)):
+            raise FieldError(f"goals[{index}].points should rise in batch size, but have {sizes}")
+
+
 def parse_comparison(record: object) -> Comparison:
     """A Comparison from the record of a comparison_<name>.json. Raises FieldError, which names the field."""
     fields = Fields.of(record)
+    goals = [entry.number("goal") for entry in fields.list_of_fields("spread")]
+    for index, run in enumerate(fields.list_of_fields("runs")):
+        if [entry.number("goal") for entry in run.list_of_fields("goals")] != goals:
+            raise FieldError(f"runs[{index}].goals should be the goals of spread, {goals}")
     return Comparison(
         name=fields.text("comparison"),
         quantity=fields.text("quantity"),
         unit=fields.text("unit"),
         score=fields.text("score"),
         batch_size=fields.positive("batch_size"),
-        seeds=fields.number("seeds"),
+        seeds=fields.required_count("seeds"),
         runs=tuple(_compared_runs(run) for run in fields.list_of_fields("runs")),
         spread=tuple(
             (entry.number("goal"), entry.optional_positive("largest_over_smallest"))
@@ -184,7 +204,7 @@ def parse_line_search(record: object) -> LineSearch:
         from_summary=run.flag("from_summary"),
         points=tuple(_search_point(point) for point in fields.list_of_fields("points")),
         not_reached=fields.numbers("not_reached"),
-        seconds=fields.optional_number("seconds"),
+        seconds=fields.optional_not_negative("seconds"),
         command=fields.optional_text("command"),
         commit=fields.optional_text("commit"),
     )
@@ -203,7 +223,7 @@ def _search_point(fields: Fields) -> SearchPoint:
         best_steps=tuple(
             BestStep(
                 batch_size=step.positive("batch_size"),
-                batches=step.number("batches"),
+                batches=step.required_count("batches"),
                 drop=step.estimate("drop"),
                 learning_rate=step.estimate("learning_rate"),
             )
@@ -216,8 +236,8 @@ def _search_law(fields: Fields, limit: str) -> SearchLaw:
     return SearchLaw(
         b_noise=fields.estimate("b_noise"),
         limit=fields.estimate(limit),
-        rms=fields.optional_number("rms"),
-        rms_noise=fields.optional_number("rms_noise"),
+        rms=fields.optional_not_negative("rms"),
+        rms_noise=fields.optional_not_negative("rms_noise"),
         reason=fields.optional_text("reason"),
     )
 
@@ -236,7 +256,7 @@ def _goal(fields: Fields) -> Goal:
         b_noise=fields.estimate("b_noise"),
         s_min=fields.optional_positive("s_min"),
         e_min=fields.optional_positive("e_min"),
-        fit_rms=fields.optional_number("fit_rms"),
+        fit_rms=fields.optional_not_negative("fit_rms"),
         exact=_exact(fields.optional_fields("exact")),
         points=tuple(_point(point) for point in fields.list_of_fields("points")),
     )
@@ -286,7 +306,7 @@ def _sweep(fields: Fields) -> Sweep:
     return Sweep(
         name=fields.optional_text("sweep_name"),
         seeds=costs.count("seeds"),
-        **{name: costs.optional_number(name) for name in names},
+        **{name: costs.optional_not_negative(name) for name in names},
     )
 
 

@@ -3,10 +3,25 @@
 import json
 
 import pytest
-from synthetic import bounded_record, line_search_record, sweep_record, write_line_search, write_sweep
+from synthetic import (
+    bounded_record,
+    comparison_record,
+    language_record,
+    line_search_record,
+    sweep_record,
+    write_line_search,
+    write_sweep,
+)
 
 from reproduce.report.fields import FieldError
-from reproduce.report.reading import SummaryError, load_line_search, load_summary, parse_line_search, parse_summary
+from reproduce.report.reading import (
+    SummaryError,
+    load_line_search,
+    load_summary,
+    parse_comparison,
+    parse_line_search,
+    parse_summary,
+)
 from reproduce.report.summaries import Estimate
 
 
@@ -60,6 +75,20 @@ def test_a_lower_bound_of_zero_says_nothing():
         (("data", "embedded"), "yes", r"data\.embedded should be true or false"),
         (("sweep",), 7, r"sweep should be an object"),
         (("b_crit", "run"), float("nan"), r"b_crit\.run should be a finite number"),
+        (("b_crit", "run"), 10**400, r"b_crit\.run should be a finite number"),
+        (("b_crit", "run"), 1e300, r"b_crit\.run should be a finite number"),
+        (("b_crit", "run_low"), 1e6, r"b_crit\.run_low should be at most b_crit\.run_high"),
+        (("published", "b_crit"), [20, float("inf")], r"published\.b_crit: inf is not a number"),
+        (("published", "b_crit"), [20, [1, 10**400]], r"published\.b_crit: 1000.* is not a number"),
+        (("published", "b_crit"), [20, {"at_least": float("inf")}], r"published\.b_crit: inf is not a number"),
+        (("sweep", "runs"), -90, r"sweep\.runs should be at least 0"),
+        (("goals", 1, "fit_rms"), -0.1, r"goals\[1\]\.fit_rms should be at least 0"),
+        (("goals", 1, "points", 0, "seeds"), 2.5, r"goals\[1\]\.points\[0\]\.seeds should be a whole number"),
+        (("goals", 1, "points", 0, "seeds"), [], r"goals\[1\]\.points\[0\]\.seeds should be a finite number"),
+        (("goals", 1, "points", 0, "batch_size"), 2, r"goals\[1\]\.points should rise in batch size"),
+        (("goals", 1, "goal"), 0.5, r"goals should go from easy to hard, but are \[0\.5, 0\.5"),
+        (("task",), "half a pair: \ud800", r"task should be text"),
+        (("notes",), ["\ud800"], r"notes should be a list of texts"),
     ],
 )
 def test_a_wrong_field_is_named(place, value, message):
@@ -73,11 +102,34 @@ def test_a_wrong_field_is_named(place, value, message):
         parse_summary(record)
 
 
+def test_an_upper_bound_that_is_not_positive_is_refused():
+    record = sweep_record()
+    record["goals"][0] |= {"b_crit": None, "b_crit_low": None, "b_crit_high": 0}
+    with pytest.raises(FieldError, match=r"goals\[0\]\.b_crit_high should be above 0"):
+        parse_summary(record)
+
+
+def test_a_loss_whose_perplexity_is_no_number_is_refused():
+    record = language_record()
+    record["goals"][0]["goal"] = 1e4
+    with pytest.raises(FieldError, match="goals in nats should be at most 100"):
+        parse_summary(record)
+
+
+def test_a_comparison_whose_runs_have_other_goals_is_refused():
+    record = comparison_record()
+    del record["runs"][1]["goals"][0]
+    with pytest.raises(FieldError, match=r"runs\[1\]\.goals should be the goals of spread"):
+        parse_comparison(record)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"task": "mnist", "sca', "not complete JSON"),
         ("", "not complete JSON"),
+        ('{"task": 1' + 5000 * "0" + "}", "not complete JSON .*digits"),
+        (100_000 * "[", "not complete JSON"),
         ("[1, 2]", "should hold a JSON object, not list"),
         ('{"task": NaN}', "holds NaN; a missing number is null"),
         (json.dumps(sweep_record(scale=5)), "scale should be text"),
