@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from reproduce.report.adaptive_batch import AdaptiveBatch
@@ -37,89 +38,110 @@ FIG5_CAPTION = (
 
 def further_sections(summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:
     """All that there is; `folder` is where the figures are, relative to the report, and `figures` their names."""
-    blocks: list[Block] = []
-    if summary.line_search:
-        blocks += line_search_section(summary, summary.line_search, folder, figures)
-    for comparison in summary.comparisons:
-        blocks += comparison_section(summary, comparison, folder, figures)
+    measurements = [line_search_section(summary, summary.line_search)] if summary.line_search else []
+    measurements += [comparison_section(comparison) for comparison in summary.comparisons]
     if summary.linear_rule:
-        blocks += linear_rule_section(summary, summary.linear_rule, folder, figures)
+        measurements.append(linear_rule_section(summary.linear_rule))
     if summary.adaptive_batch:
-        blocks += adaptive_batch_section(summary, summary.adaptive_batch, folder, figures)
-    return blocks
+        measurements.append(adaptive_batch_section(summary.adaptive_batch))
+    return [block for measurement in measurements for block in measurement.blocks(summary, folder, figures)]
 
 
-def line_search_section(summary: Summary, search: LineSearch, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Figure 5 and its tables, and how to make them again."""
-    origin = f", commit {search.commit}" if search.commit else ""
-    blocks: list[Block] = [
-        Paragraph(f"Line search at fixed weights of one run: {run_name(search)}{origin}."),
-        Paragraph(file_link(folder / "line_search.json")),
-    ]
-    if search.command:
-        blocks.append(Code(search.command))
-    if "fig5" in figures:
-        what = "Best learning rate and line search (Fig. 5)"
-        blocks.append(Picture(folder / "fig5", f"{what}: {summary.title}, {summary.scale} scale", FIG5_CAPTION))
+@dataclass(frozen=True)
+class Measurement:
+    """One result file.
+
+    Attributes:
+        what: was run. name: of the result file. commit, command: that it came from; "" if unknown.
+        figure, title, caption: of its picture. blocks_below: its tables, and what they say.
+    """
+
+    what: str
+    name: str
+    commit: str
+    command: str
+    figure: str
+    title: str
+    caption: str
+    blocks_below: tuple[Block, ...]
+
+    def blocks(self, summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:
+        """What was run, the file, how to measure it again, the picture if it was drawn, and what is below it."""
+        origin = f", commit {self.commit}" if self.commit else ""
+        file = file_link(folder / f"{self.name}.json")
+        blocks: list[Block] = [Paragraph(f"{self.what}{origin}."), Paragraph(file)]
+        if self.command:
+            blocks.append(Code(self.command))
+        if self.figure in figures:
+            title = f"{self.title}: {summary.title}, {summary.scale} scale"
+            blocks.append(Picture(folder / self.figure, title, self.caption))
+        return [*blocks, *self.blocks_below]
+
+
+def line_search_section(summary: Summary, search: LineSearch) -> Measurement:
+    """Figure 5 and its tables."""
     caption = f"Line search: noise scales at weights of the run soon after it reached {summary.score}"
-    blocks.append(Table(caption, SEARCH_HEADER, tuple(search_rows(search))))
+    below: list[Block] = [Table(caption, SEARCH_HEADER, tuple(search_rows(search)))]
     if reasons(search):
-        blocks.append(Bullets(tuple(reasons(search))))
-    blocks.append(Table("Line search: every batch size", BEST_STEPS_HEADER, tuple(best_step_rows(search)), folded=True))
-    return blocks
+        below.append(Bullets(tuple(reasons(search))))
+    below.append(Table("Line search: every batch size", BEST_STEPS_HEADER, tuple(best_step_rows(search)), folded=True))
+    return Measurement(
+        what=f"Line search at fixed weights of one run: {run_name(search)}",
+        name="line_search",
+        commit=search.commit,
+        command=search.command,
+        figure="fig5",
+        title="Best learning rate and line search (Fig. 5)",
+        caption=FIG5_CAPTION,
+        blocks_below=tuple(below),
+    )
 
 
-def comparison_section(summary: Summary, comparison: Comparison, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Noise scales of runs that differ in one quantity, and how to measure them again."""
-    origin = f", commit {comparison.commit}" if comparison.commit else ""
-    blocks: list[Block] = [Paragraph(f"{title(comparison)}: {what_was_run(comparison)}{origin}.")]
+def comparison_section(comparison: Comparison) -> Measurement:
+    """Noise scales of runs that differ in one quantity."""
+    rows = tuple(comparison_rows(comparison))
+    table = Table(f"{title(comparison)}, at equal {comparison.score}", comparison_header(comparison), rows)
     name = f"comparison_{comparison.name}"
-    blocks.append(Paragraph(file_link(folder / f"{name}.json")))
-    if comparison.command:
-        blocks.append(Code(comparison.command))
-    if name in figures:
-        caption = f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways."
-        blocks.append(Picture(folder / name, f"{title(comparison)}: {summary.title}, {summary.scale} scale", caption))
-    caption = f"{title(comparison)}, at equal {comparison.score}"
-    blocks.append(Table(caption, comparison_header(comparison), tuple(comparison_rows(comparison))))
-    blocks.append(Paragraph(finding(comparison)))
-    return blocks
+    return Measurement(
+        what=f"{title(comparison)}: {what_was_run(comparison)}",
+        name=name,
+        commit=comparison.commit,
+        command=comparison.command,
+        figure=name,
+        title=title(comparison),
+        caption=f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways.",
+        blocks_below=(table, Paragraph(finding(comparison))),
+    )
 
 
-def linear_rule_section(summary: Summary, rule: LinearRule, folder: Path, figures: Collection[str]) -> list[Block]:
-    """Steps at scaled learning rates beside those at the best ones, and how to measure them again."""
-    origin = f", commit {rule.commit}" if rule.commit else ""
-    blocks: list[Block] = [
-        Paragraph(f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}{origin}."),
-        Paragraph(file_link(folder / "linear_rule.json")),
-    ]
-    if rule.command:
-        blocks.append(Code(rule.command))
-    if "linear_rule" in figures:
-        what = f"Learning rate in proportion to the batch size: {summary.title}, {summary.scale} scale"
-        caption = "An arrow stands where a seed diverged, or had not arrived in four times the steps of the best rate."
-        blocks.append(Picture(folder / "linear_rule", what, caption))
+def linear_rule_section(rule: LinearRule) -> Measurement:
+    """Steps at scaled learning rates beside those at the best ones."""
     table = Table("Scaled rates beside the best ones", LINEAR_RULE_HEADER, tuple(linear_rule_rows(rule)))
-    return [*blocks, table, Paragraph(shown(rule))]
+    return Measurement(
+        what=f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}",
+        name="linear_rule",
+        commit=rule.commit,
+        command=rule.command,
+        figure="linear_rule",
+        title="Learning rate in proportion to the batch size",
+        caption="An arrow stands where a seed diverged, or had not arrived in four times the steps of the best rate.",
+        blocks_below=(table, Paragraph(shown(rule))),
+    )
 
 
-def adaptive_batch_section(
-    summary: Summary, result: AdaptiveBatch, folder: Path, figures: Collection[str]
-) -> list[Block]:
-    """Adaptive beside constant batch sizes, and how to measure them again."""
-    origin = f", commit {result.commit}" if result.commit else ""
-    blocks: list[Block] = [
-        Paragraph(f"Batch sizes that follow the noise scale: {what_was_scheduled(result)}{origin}."),
-        Paragraph(file_link(folder / "adaptive_batch.json")),
-    ]
-    if result.command:
-        blocks.append(Code(result.command))
-    if "adaptive_batch" in figures:
-        what = f"Batch sizes that follow the noise scale (Fig. 16): {summary.title}, {summary.scale} scale"
-        caption = "Left: circles are constant batch sizes, diamonds adaptive ones. Right: the schedules, one seed each."
-        blocks.append(Picture(folder / "adaptive_batch", what, caption))
+def adaptive_batch_section(result: AdaptiveBatch) -> Measurement:
+    """Adaptive beside constant batch sizes."""
     table = Table("Adaptive and constant batch sizes", ADAPTIVE_BATCH_HEADER, tuple(adaptive_batch_rows(result)))
-    return [*blocks, table, Paragraph(gained(result))]
+    return Measurement(
+        what=f"Batch sizes that follow the noise scale: {what_was_scheduled(result)}",
+        name="adaptive_batch",
+        commit=result.commit,
+        command=result.command,
+        figure="adaptive_batch",
+        title="Batch sizes that follow the noise scale (Fig. 16)",
+        caption="Left: circles are constant batch sizes, diamonds adaptive ones. Right: the schedules, one seed each.",
+        blocks_below=(table, Paragraph(gained(result))),
+    )
 
 
 def file_link(path: Path) -> Link:
