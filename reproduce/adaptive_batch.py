@@ -9,12 +9,14 @@ where the noise scale varies. It is measured here, and beside it stands what the
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
-from reproduce.experiment import Experiment, Key
+from reproduce.batch_schedule import whole_samples
+from reproduce.experiment import FixedRuns, Key
 from reproduce.launched_runs import Overrides
 from reproduce.noise_at_goal import noise_scale_along
 from reproduce.records import Record
@@ -29,11 +31,15 @@ SEEDS = 4  # gamma is near 1: runs for each seed of a sweep
 LARGEST = 16  # batch size, in B_crit
 RESAMPLES = 500
 
+Spent = Mapping[float, Sequence[tuple[float, float]]]
+"""(steps, examples) of the runs that arrived, by constant batch size or by r."""
 
-class AdaptiveBatchSizes(Experiment):
+
+class AdaptiveBatchSizes(FixedRuns):
     """Runs at constant batch sizes and runs whose batch size adapts, to the sweep's last goal."""
 
     file = "adaptive_batch.json"
+    table = staticmethod(format_adaptive_batch)
 
     def __init__(self, launcher: Any, config: DictConfig, arguments: Sequence[str]) -> None:
         super().__init__(launcher, config, arguments)
@@ -50,9 +56,8 @@ class AdaptiveBatchSizes(Experiment):
         self.rs = [float(f"{multiple * b_crit:.3g}") for multiple in R_MULTIPLES]
 
     def whole(self, batch_size: float) -> int:
-        """Rounded to whole samples on every rank; two at least, the fewest that show a noise scale."""
-        multiple = self.task.units_per_sample * int(self.config.trainer.ranks)
-        return multiple * max(round(batch_size / multiple), 2)
+        """Rounded to whole samples on every rank, as the schedule rounds."""
+        return whole_samples(batch_size, self.task.units_per_sample * int(self.config.trainer.ranks))
 
     def wanted(self) -> dict[Key, Overrides]:
         kinds = [(CONSTANT, size) for size in self.batch_sizes] + [(ADAPTIVE, r) for r in self.rs]
@@ -76,9 +81,6 @@ class AdaptiveBatchSizes(Experiment):
             f"adaptive_batch.largest={self.whole(LARGEST * self.goal.b_crit.value)}",
         )
 
-    def table(self, result: dict) -> str:
-        return format_adaptive_batch(result)
-
     def measured(self, records: Mapping[Key, Record]) -> dict:
         arrived: dict[tuple[str, float], list[tuple[float, float]]] = {}
         for (kind, value, _), record in records.items():
@@ -87,7 +89,8 @@ class AdaptiveBatchSizes(Experiment):
         constant = {size: arrived.get((CONSTANT, size), []) for size in self.batch_sizes}
         adaptive = {r: arrived.get((ADAPTIVE, r), []) for r in self.rs}
         fit = fitted(constant)
-        value, low, high = gain(constant, adaptive)
+        value = gamma(pooled(adaptive), fit)
+        low, high = gamma_interval(constant, adaptive) if value is not None else (None, None)
         return {
             "goal": self.goal.goal,
             "seeds": len(self.seeds),
@@ -116,7 +119,7 @@ class AdaptiveBatchSizes(Experiment):
 
     def spent(self, points: Sequence[tuple[float, float]]) -> dict:
         """Geometric means over the seeds that arrived."""
-        steps, examples = np.exp(np.log(points).mean(0)).tolist() if points else (None, None)
+        steps, examples = map(geometric_mean, zip(*points, strict=True)) if points else (None, None)
         return {"steps": steps, "examples": examples, "seeds": len(self.seeds), "seeds_reached": len(points)}
 
 
@@ -138,8 +141,8 @@ def schedule(record: Record) -> list[tuple[int, float]]:
     ]
 
 
-def fitted(constant: Mapping[float, Sequence[tuple[float, float]]], resamples: int = 1000) -> TradeoffFit | None:
-    """The hyperbola through the constant batch sizes at which all seeds arrived; None where it is not identified."""
+def fitted(constant: Spent, resamples: int = 1000) -> TradeoffFit | None:
+    """The hyperbola through the constant batch sizes at which a seed arrived; None where it is not identified."""
     points = [Point(size, tuple(steps for steps, _ in points)) for size, points in constant.items() if points]
     fit = fit_tradeoff(points, resamples=resamples) if points else None
     return fit if fit and fit.identified else None
@@ -152,30 +155,26 @@ def gamma(points: Sequence[tuple[float, float]], fit: TradeoffFit | None) -> flo
     products = [(steps / fit.s_min - 1, examples / fit.e_min - 1) for steps, examples in points]
     if min(min(pair) for pair in products) <= 0:
         return None
-    return math.exp(np.mean([math.log(a * b) for a, b in products]))
+    return geometric_mean(a * b for a, b in products)
 
 
-def gain(
-    constant: Mapping[float, Sequence[tuple[float, float]]], adaptive: Mapping[float, Sequence[tuple[float, float]]]
-) -> tuple[float | None, float | None, float | None]:
-    """gamma over all adaptive runs, with a 95 % interval from a bootstrap over the seeds of both kinds of runs."""
-    value = gamma([point for points in adaptive.values() for point in points], fitted(constant))
-    if value is None:
-        return None, None, None
+def pooled(runs: Spent) -> list[tuple[float, float]]:
+    return [point for points in runs.values() for point in points]
+
+
+def gamma_interval(constant: Spent, adaptive: Spent) -> tuple[float | None, float | None]:
+    """Ends of a 95 % interval of gamma over all adaptive runs, from a bootstrap over the seeds of both kinds."""
     rng = np.random.default_rng(0)
 
-    def resampled(kind: Mapping[float, Sequence[tuple[float, float]]]) -> dict:
-        return {k: [points[i] for i in rng.integers(len(points), size=len(points))] for k, points in kind.items()}
+    def resampled(runs: Spent) -> Spent:
+        return {k: [points[i] for i in rng.integers(len(points), size=len(points))] for k, points in runs.items()}
 
-    draws = []
-    for _ in range(RESAMPLES):
-        points = [point for points in resampled(adaptive).values() for point in points]
-        draws.append(gamma(points, fitted(resampled(constant), resamples=1)))
+    draws = [gamma(pooled(resampled(adaptive)), fitted(resampled(constant), resamples=1)) for _ in range(RESAMPLES)]
     known = [draw for draw in draws if draw is not None]
     if len(known) < 0.95 * RESAMPLES:
-        return value, None, None
+        return None, None
     low, high = np.quantile(known, [0.025, 0.975])
-    return value, float(low), float(high)
+    return float(low), float(high)
 
 
 def predicted_gamma(noiseless_steps: Sequence[float | None], noise_scales: Sequence[float | None]) -> float | None:

@@ -38,11 +38,15 @@ class AdaptiveBatch:
         scales = (recent_noise_scale(evaluations[:end]) for end in range(len(evaluations), 0, -1))
         noise_scale = next((scale for scale in scales if scale is not None), None)
         size = begins_with if noise_scale is None else math.sqrt(self.r * noise_scale)
-        samples = round(min(size, self.largest) / multiple)
-        return max(samples, 2) * multiple  # two samples: the fewest that show a noise scale
+        return whole_samples(min(size, self.largest), multiple)
 
     def learning_rate(self, limit: float, batch_size: float) -> float:
         return central_learning_rate(batch_size, limit, self.knee, self.alpha)
+
+
+def whole_samples(batch_size: float, multiple: int) -> int:
+    """Rounded to a multiple of `multiple`; two of it at least, the fewest that show a noise scale."""
+    return max(round(batch_size / multiple), 2) * multiple
 
 
 def recent_noise_scale(evaluations: Sequence[dict]) -> float | None:

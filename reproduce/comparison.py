@@ -7,14 +7,14 @@ learning rate). The noise scale is taken at the task's goals, so that runs are h
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import geometric_mean
 from typing import Any
 
 from omegaconf import DictConfig
 
-from reproduce.experiment import Experiment, Key
+from reproduce.experiment import FixedRuns, Key
 from reproduce.launched_runs import Overrides
 from reproduce.noise_at_goal import Crossing, NoiseAtGoal, noise_at_goal, probes_at_goal
 from reproduce.power_law import PowerLaw, estimated, fit_power_law
@@ -78,8 +78,10 @@ def spread(noise: Sequence[NoiseAtGoal]) -> float | None:
     return max(measured) / min(measured) if len(measured) > 1 else None
 
 
-class Comparison(Experiment):
-    """One of the comparisons that the task's config names; see Experiment."""
+class Comparison(FixedRuns):
+    """One of the comparisons that the task's config names; see FixedRuns."""
+
+    table = staticmethod(format_comparison)
 
     def __init__(self, launcher: Any, config: DictConfig, arguments: Sequence[str]) -> None:
         super().__init__(launcher, config, arguments)
@@ -96,9 +98,6 @@ class Comparison(Experiment):
         named = {override.partition("=")[0] for override in run.overrides}
         kept = tuple(override for override in common if override.partition("=")[0] not in named)
         return (*kept, f"run.seed={seed}", *run.overrides)
-
-    def table(self, result: dict) -> str:
-        return format_comparison(result)
 
     def measured(self, records: Mapping[Key, Record]) -> dict:
         goals = range(len(self.task.goals))
@@ -118,7 +117,7 @@ class Comparison(Experiment):
                 {"goal": goal, "largest_over_smallest": value}
                 for goal, value in zip(self.task.goals, spreads, strict=True)
             ],
-            "typical_spread": math.exp(sum(map(math.log, known)) / len(known)) if known else None,
+            "typical_spread": geometric_mean(known) if known else None,
             "exponent": {"value": law.exponent, "low": law.low, "high": law.high, "points": law.points}
             if law
             else None,

@@ -10,13 +10,13 @@ from omegaconf import DictConfig
 
 from reproduce.adaptive_batch import AdaptiveBatchSizes
 from reproduce.comparison import Comparison
-from reproduce.launched_runs import LaunchedRuns, Overrides, n_jobs
+from reproduce.experiment import Experiment
+from reproduce.launched_runs import Overrides
 from reproduce.linear_rule import LinearRule
 from reproduce.mirror import check_mirror
-from reproduce.places import check_writable, only_sweep_in, relative
-from reproduce.progress import Progress, expected_runs
+from reproduce.progress import expected_runs
 from reproduce.records import Record
-from reproduce.report import format_table, write_task_report
+from reproduce.report import format_table
 from reproduce.run import USER_ERRORS
 from reproduce.settings import (
     CentralRate,
@@ -24,8 +24,6 @@ from reproduce.settings import (
     SweepSettings,
     TrainerSettings,
     check_batch_size,
-    run_folder,
-    task_and_scale,
 )
 from reproduce.summary import FinishedSweep, write_summary
 from reproduce.sweep import PER_OCTAVE, Known, Outcome, SweepPlan, Trial, outcome_from_record, run_sweep
@@ -75,20 +73,18 @@ def spacings(octaves: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(s) for s in steps)
 
 
-class Sweep:
-    """One sweep. `launcher`: a Hydra launcher. `config`: the composed one. `arguments`: the user's overrides."""
+class Sweep(Experiment):
+    """The runs that a critical batch size is fitted to: which ones follows from those before them."""
+
+    file = "summary.json"
+    table = staticmethod(format_table)
 
     def __init__(self, launcher: Any, config: DictConfig, arguments: Sequence[str]) -> None:
-        self.config, self.arguments = config, list(arguments)
-        self.runs = LaunchedRuns(launcher, config, arguments)
-        self.task = self.runs.task
-        self.name, self.scale = task_and_scale(str(config.name))
+        super().__init__(launcher, config, arguments)
         self.plan = sweep_plan(config, self.task)
         first = Trial(self.plan.batch_sizes[0], 0, 0, (None,) * self.plan.goals)
         check_mirror(self.runs.settings(self.overrides(first)))  # a wrong field is told before anything is written
-        self.folder = run_folder(Path(str(config.outputs)).absolute(), self.name, self.scale)
-        self.results = Path(str(config.results)).absolute() / self.name / self.scale
-        self.progress = Progress(f"{self.name}/{self.scale}", n_jobs(config))
+        self.known: Known = {}
         self.records: dict[Trial, Record] = {}
 
     def overrides(self, trial: Trial) -> Overrides:
@@ -127,37 +123,23 @@ class Sweep:
             outcomes[trial] = outcome_from_record(record, trial.limits, self.task.higher_is_better)
         return outcomes
 
-    def finished(self, known: Known) -> FinishedSweep:
-        return FinishedSweep(
-            name=self.name,
+    def launch(self) -> int:
+        self.known = run_sweep(self.plan, self.run_round)
+        return len(self.known)
+
+    def write(self) -> dict:
+        finished = FinishedSweep(
+            name=self.task_name,
             scale=self.scale,
             kind=self.config.sweep.kind,
             optimizer=str(self.config.optimizer["_target_"]).rsplit(".", 1)[-1],
-            command=" ".join(["python -m reproduce -m", *self.arguments]),
+            command=self.command,
             task=self.task,
             plan=self.plan,
-            known=known,
+            known=self.known,
             records=self.records,
         )
-
-    def run(self) -> Path:
-        """Runs what is missing, writes summary and figures, prints the table; returns the results folder."""
-        self.task.prepare()
-        check_writable(self.results)
-        with only_sweep_in(self.folder):
-            known = run_sweep(self.plan, self.run_round)
-        if self.runs.launched == 0:
-            print(f"{self.name}/{self.scale}: all {len(known)} runs are there already.")
-        summary = write_summary(self.finished(known), self.results)
-        print(format_table(summary))
-        figures = write_task_report(self.results)
-        print(
-            "\nWritten:",
-            *(f"  {relative(path)}" for path in [self.results / "summary.json", *figures]),
-            sep="\n",
-        )
-        self.runs.tell_failures()
-        return self.results
+        return write_summary(finished, self.results)
 
 
 def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -> Path:

@@ -8,12 +8,12 @@ batch size the steps that this takes to the last goal stand beside those of the 
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
-import numpy as np
 from omegaconf import DictConfig
 
-from reproduce.experiment import Experiment, Key
+from reproduce.experiment import FixedRuns, Key
 from reproduce.launched_runs import Overrides
 from reproduce.records import Record
 from reproduce.report import format_linear_rule
@@ -24,10 +24,11 @@ PATIENCE = 4  # a run is given up at so many times the steps of the best rate
 MIN_SCALED = 2  # batch sizes at which the rule is tried
 
 
-class LinearRule(Experiment):
+class LinearRule(FixedRuns):
     """Runs at scaled rates, at every batch size of the sweep but the smallest."""
 
     file = "linear_rule.json"
+    table = staticmethod(format_linear_rule)
 
     def __init__(self, launcher: Any, config: DictConfig, arguments: Sequence[str]) -> None:
         super().__init__(launcher, config, arguments)
@@ -59,9 +60,6 @@ class LinearRule(Experiment):
             f"grid.budget.steps={limit}",
         )
 
-    def table(self, result: dict) -> str:
-        return format_linear_rule(result)
-
     def measured(self, records: Mapping[Key, Record]) -> dict:
         return {
             "goal": self.goal.goal,
@@ -80,13 +78,11 @@ class LinearRule(Experiment):
         """One batch size. `steps` is the geometric mean over seeds, null unless all arrived."""
         crossings = [record.outcome["steps_to_goals"] for record in records]
         steps = [reached[-1] for reached in crossings if reached and reached[-1] is not None]
-        mean = math.exp(np.mean(np.log(steps))) if steps and len(steps) == len(records) else None
+        mean = geometric_mean(steps) if steps and len(steps) == len(records) else None
         return {
             "batch_size": tuned.batch_size,
             "learning_rate": self.learning_rate(tuned.batch_size),
             "steps": mean,
-            "steps_low": min(steps) if steps else None,
-            "steps_high": max(steps) if mean else None,
             "seeds": len(records),
             "seeds_reached": len(steps),
             "tuned_learning_rate": tuned.learning_rate,

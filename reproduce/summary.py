@@ -1,12 +1,10 @@
 """From a sweep's records to results/<task>/<scale>/summary.json and curves.csv (schemas in the README)."""
 
-import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-import numpy as np
+from statistics import geometric_mean
 
 from reproduce.curves import CURVE_COLUMNS, curve
 from reproduce.noise_at_goal import Crossing, NoiseAtGoal, Probe, noise_at_goal, probes_at_goal, run_average
@@ -102,7 +100,7 @@ class Summary:
 
     def point_entry(self, point: Point, goal: int) -> dict:
         """Geometric mean of the seeds' steps; the ends are their extremes."""
-        steps = math.exp(np.mean(np.log(point.steps))) if point.steps else None
+        steps = geometric_mean(point.steps) if point.steps else None
         return {
             "batch_size": point.batch_size,
             "learning_rate": self.plan.learning_rate(int(point.batch_size), self.best(int(point.batch_size), goal)),
@@ -146,7 +144,7 @@ class Summary:
         for batch_size in self.plan.batch_sizes:
             steps = [
                 next(
-                    (math.exp(np.mean(np.log(p.steps))) for p in ps if p.batch_size == batch_size and p.steps),
+                    (geometric_mean(p.steps) for p in ps if p.batch_size == batch_size and p.steps),
                     None,
                 )
                 for ps in self.points
@@ -154,7 +152,7 @@ class Summary:
             average = run_average(steps, noise, batch_size)
             if average:
                 averages.append(average)
-        return math.exp(np.mean(np.log(averages))) if averages else None
+        return geometric_mean(averages) if averages else None
 
     def noise_entry(self, values: Sequence[NoiseAtGoal]) -> dict | None:
         """First goal and run average; None where nothing was measured."""

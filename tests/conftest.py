@@ -1,5 +1,7 @@
 """Shared by all tests: one thread, composed configs, and runs on several gloo ranks."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +30,23 @@ def composed(task: str, outputs: Path, *overrides: str, batch_size: int = 32, le
                 *overrides,
             ],
         )
+
+
+SMALL_QUADRATIC = [
+    "task.dimensions=64",
+    "task.condition_number=100",
+    "task.goals=[0.5,0.3]",
+    "grid.budget={steps: 400, examples: 4000}",
+    "sweep.batch_sizes=[4,16,64,256]",
+]
+"""Of noisy_quadratic: a sweep takes seconds."""
+
+
+def sweep_small_quadratic(folder: Path, *overrides: str) -> subprocess.CompletedProcess:
+    """A sweep or comparison of the small quadratic as a user starts it, outputs and results in `folder`."""
+    command = [sys.executable, "-m", "reproduce", "-m", "task=noisy_quadratic/mini", *SMALL_QUADRATIC, *overrides]
+    command += ["hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280)
 
 
 @pytest.fixture

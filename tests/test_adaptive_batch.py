@@ -2,16 +2,22 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import composed
+from conftest import composed, sweep_small_quadratic
 
-from reproduce.adaptive_batch import fitted, gain, gamma, predicted_gamma, schedule, steps_and_examples
+from reproduce.adaptive_batch import (
+    fitted,
+    gamma,
+    gamma_interval,
+    pooled,
+    predicted_gamma,
+    schedule,
+    steps_and_examples,
+)
 from reproduce.batch_schedule import AdaptiveBatch, recent_noise_scale
 from reproduce.distributed import Ranks
 from reproduce.records import Record, read_record
@@ -130,7 +136,9 @@ def test_gamma_is_that_of_the_law_and_its_interval_covers_it():
             r: [on_hyperbola(0.8, steps, 0.03 * rng.standard_normal()) for _ in range(6)]
             for r, steps in ((20, 250), (80, 200), (320, 150))
         }
-        value, low, high = gain(constant_runs(rng, 0.03), adaptive)
+        constant = constant_runs(rng, 0.03)
+        value = gamma(pooled(adaptive), fitted(constant))
+        low, high = gamma_interval(constant, adaptive)
         assert low < value < high
         assert high / low < 2
         covered += low <= 0.8 <= high
@@ -160,27 +168,11 @@ def test_examples_at_the_goal_lie_between_those_of_the_evaluations_around_it():
     assert steps_and_examples(Record(Path("x"), {}, evaluations, {"steps_to_goals": [4.0, None]})) is None
 
 
-SMALL = [
-    "task.dimensions=64",
-    "task.condition_number=100",
-    "task.goals=[0.5,0.3]",
-    "grid.budget={steps: 400, examples: 4000}",
-    "sweep.batch_sizes=[4,16,64,256]",
-    "hydra/launcher=basic",
-]
-
-
 def test_the_experiment_from_sweep_to_figure(tmp_path):
     """The quadratic's noise scale hardly varies: gamma is 1 within its interval."""
-
-    def start(*overrides: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "reproduce", "-m", "task=noisy_quadratic/mini", *SMALL, *overrides]
-        command += [f"outputs={tmp_path}", f"results={tmp_path}"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=280)
-
-    assert "Run the sweep first" in start("comparison=adaptive_batch").stderr
-    assert start().returncode == 0
-    ended = start("comparison=adaptive_batch")
+    assert "Run the sweep first" in sweep_small_quadratic(tmp_path, "comparison=adaptive_batch").stderr
+    assert sweep_small_quadratic(tmp_path).returncode == 0
+    ended = sweep_small_quadratic(tmp_path, "comparison=adaptive_batch")
     assert ended.returncode == 0, ended.stderr
     folder = tmp_path / "noisy_quadratic" / "mini"
     result = json.loads((folder / "adaptive_batch.json").read_text())

@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import composed
+from conftest import SMALL_QUADRATIC, composed, sweep_small_quadratic
 
 from reproduce.comparison import comparison_from_config, exponent, spread
 from reproduce.noise_at_goal import NoiseAtGoal
@@ -15,18 +14,10 @@ from reproduce.settings import ConfigError, build_task, settings_from_config
 NOISE = {"weak": 5, "middle": 10, "strong": 20}
 RUNS = ",".join(f"{name}:{{value:{noise},overrides:['task.noise={noise}']}}" for name, noise in NOISE.items())
 COMPARISON = f"+comparisons.noise={{quantity:noise,batch_size:64,learning_rate:0.3,seeds:2,runs:{{{RUNS}}}}}"
-SMALL = [
-    "task.dimensions=64",
-    "task.condition_number=100",
-    "task.goals=[0.5,0.3]",
-    "grid.budget={steps: 400, examples: 0}",
-]
 
 
 def compare(folder: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "reproduce", "-m", "task=noisy_quadratic/mini", *SMALL, COMPARISON]
-    command += ["comparison=noise", "hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
+    return sweep_small_quadratic(folder, COMPARISON, "comparison=noise")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +39,7 @@ def result(folder, printed) -> dict:
 
 def exact_noise(folder: Path, run: dict, goal: int) -> float:
     """B_simple in closed form at the steps at which the runs passed the goal."""
-    config = composed("noisy_quadratic/mini", folder, *SMALL, *run["overrides"])
+    config = composed("noisy_quadratic/mini", folder, *SMALL_QUADRATIC, *run["overrides"])
     steps = run["goals"][goal]["steps"]
     return build_task(config).exact_moments(64, run["learning_rate"], sum(steps) / len(steps)).b_simple
 

@@ -1,43 +1,26 @@
 """The linear scaling rule, through the command line, on the noisy quadratic, whose best rates are known."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import composed
+from conftest import composed, sweep_small_quadratic
 
 from reproduce.linear_rule import PATIENCE, LinearRule
 from reproduce.settings import ConfigError
-
-SMALL = [
-    "task.dimensions=64",
-    "task.condition_number=100",
-    "task.goals=[0.5,0.3]",
-    "grid.budget={steps: 400, examples: 4000}",
-    "sweep.batch_sizes=[4,16,64,256]",
-    "hydra/launcher=basic",
-]
-
-
-def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "reproduce", "-m", "task=noisy_quadratic/mini", *SMALL, *overrides]
-    command += [f"outputs={folder}", f"results={folder}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("linear_rule")
-    ended = run(folder)
+    ended = sweep_small_quadratic(folder)
     assert ended.returncode == 0, ended.stderr
     return folder
 
 
 @pytest.fixture(scope="module")
 def printed(folder) -> str:
-    ended = run(folder, "comparison=linear_rule", "sweep.seeds=2")
+    ended = sweep_small_quadratic(folder, "comparison=linear_rule", "sweep.seeds=2")
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -72,7 +55,7 @@ def test_the_rule_keeps_up_below_b_crit_and_diverges_beyond_the_stable_rate(resu
 
 def test_it_prints_what_it_shows_and_a_second_call_runs_nothing(folder, printed):
     assert "does not arrive" in printed
-    again = run(folder, "comparison=linear_rule", "sweep.seeds=2")
+    again = sweep_small_quadratic(folder, "comparison=linear_rule", "sweep.seeds=2")
     assert "linear_rule: all 6 runs are there already." in again.stdout
     assert (folder / "noisy_quadratic" / "mini" / "linear_rule.png").exists()
 
@@ -86,7 +69,7 @@ def test_runs_are_given_up_at_a_multiple_of_the_best_steps(folder, result):
 
 
 def test_without_a_sweep_it_says_what_to_run(tmp_path):
-    ended = run(tmp_path, "comparison=linear_rule")
+    ended = sweep_small_quadratic(tmp_path, "comparison=linear_rule")
     assert ended.returncode != 0
     assert "Run the sweep first: make reproduce-noisy_quadratic" in ended.stderr
     assert "Traceback" not in ended.stderr
