@@ -24,6 +24,7 @@ The noise scale of Adam's steps, in either loop: NoiseScale(model, precondition=
 The norms stay on the device until `estimate` or `flush`, which is collective: every rank must call it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -135,7 +136,38 @@ class MicroBatchNorms:
             handle.remove()
 
 
-class NoiseScale:
+class RunningNoiseScale(ABC):
+    """What is measured step by step and fed to an estimator now and then.
+
+    Args:
+        units_per_sample: units in one sample (tokens in a sequence); the result is in units.
+        horizon: updates over which older ones fade by 1/e; None weighs all alike.
+    """
+
+    def __init__(self, units_per_sample: float = 1, horizon: float | None = None) -> None:
+        self.estimator = NoiseScaleEstimator(horizon)
+        self.units_per_sample = units_per_sample
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Feeds the estimator with what has been measured since the last call: norms stay on the device until then.
+        Collective over ranks.
+        """
+
+    def estimate(self, confidence: float = 0.95) -> NoiseScaleEstimate:
+        """The noise scale so far, in units. Collective over ranks."""
+        self.flush()
+        return self.estimator.estimate(confidence)
+
+    def state_dict(self) -> dict:
+        """For the checkpoint, after `flush`."""
+        return self.estimator.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.estimator.load_state_dict(state)
+
+
+class NoiseScale(RunningNoiseScale):
     """Measures B_simple from the gradients of a training loop; see the module for the calls to make.
 
     Compares the gradients of ranks (DistributedDataParallel over two ranks or more), of micro-batches
@@ -162,9 +194,8 @@ class NoiseScale:
         horizon: float | None = None,
         precondition: torch.optim.Optimizer | None = None,
     ) -> None:
-        self.estimator = NoiseScaleEstimator(horizon)
+        super().__init__(units_per_sample, horizon)
         self.metric = None if precondition is None else AdamMetric(precondition)
-        self.units_per_sample = units_per_sample
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         distributed = isinstance(model, DistributedDataParallel) and model.process_group.size() > 1
         self.average = GradientAverage(model, self.metric) if distributed else None
@@ -268,15 +299,3 @@ class NoiseScale:
                 f"All shares of the batch had the same gradient for {SAME_DATA_UPDATES} steps: every rank or "
                 "micro-batch draws the same samples. Give each its own (seed by rank, or a DistributedSampler)."
             )
-
-    def estimate(self, confidence: float = 0.95) -> NoiseScaleEstimate:
-        """The noise scale so far, in units. Collective over ranks."""
-        self.flush()
-        return self.estimator.estimate(confidence)
-
-    def state_dict(self) -> dict:
-        """For the checkpoint, after `flush`."""
-        return self.estimator.state_dict()
-
-    def load_state_dict(self, state: dict) -> None:
-        self.estimator.load_state_dict(state)

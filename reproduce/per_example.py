@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from reproduce.estimator import NoiseScaleError, NoiseScaleEstimate, NoiseScaleEstimator
-from reproduce.noise_scale import squared_norm
+from reproduce.estimator import NoiseScaleError
+from reproduce.noise_scale import RunningNoiseScale, squared_norm
 from reproduce.sample_norms import RULES
 
 INSTEAD = "Use NoiseScale(model, micro_batches=True), or NoiseScale of the model in DistributedDataParallel."
@@ -183,7 +183,7 @@ def refuse_unseen_uses(name: str, layer: nn.Module, calls: list, gradients: dict
         )
 
 
-class PerExampleNoiseScale:
+class PerExampleNoiseScale(RunningNoiseScale):
     """Measures B_simple on one device without extra passes; see the module for the calls to make.
 
     Args:
@@ -195,9 +195,8 @@ class PerExampleNoiseScale:
     """
 
     def __init__(self, model: nn.Module, *, units_per_sample: float = 1, horizon: float | None = None) -> None:
+        super().__init__(units_per_sample, horizon)
         self.norms = PerExampleNorms(model)
-        self.estimator = NoiseScaleEstimator(horizon)
-        self.units_per_sample = units_per_sample
         self.pending: list[tuple[Tensor, Tensor, int]] = []
 
     def update(self, samples: int | None = None, *, loss_scale: float = 1.0) -> None:
@@ -215,7 +214,6 @@ class PerExampleNoiseScale:
         self.pending.append((squares.mean() / loss_scale**2, whole / loss_scale**2, len(squares)))
 
     def flush(self) -> None:
-        """Feeds the estimator with what has been measured since the last call; norms stay on the device until then."""
         pending, self.pending = self.pending, []
         if not pending:
             return
@@ -223,15 +221,3 @@ class PerExampleNoiseScale:
         for sq_small, sq_big, (_, _, samples) in zip(small, whole, pending, strict=True):
             unit = self.units_per_sample
             self.estimator.update(sq_small, sq_big, unit, samples * unit)
-
-    def estimate(self, confidence: float = 0.95) -> NoiseScaleEstimate:
-        """The noise scale so far, in units."""
-        self.flush()
-        return self.estimator.estimate(confidence)
-
-    def state_dict(self) -> dict:
-        """For the checkpoint, after `flush`."""
-        return self.estimator.state_dict()
-
-    def load_state_dict(self, state: dict) -> None:
-        self.estimator.load_state_dict(state)
