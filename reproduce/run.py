@@ -96,8 +96,7 @@ def _train_unless_recorded(ranks: Ranks, task: Task, settings: Settings, writer:
     """`writer` on the first rank. A failure is recorded there and raised again."""
     recorded = writer.existing.outcome if writer and writer.existing else None
     if recorded and not is_complete(recorded, settings.run.limits):
-        remove_checkpoint(writer.path)  # ended before, but not far enough: from its beginning again
-        recorded = None
+        recorded = None  # ended before, but not far enough: from its checkpoint, if it failed and has one
     recorded = from_first_rank(recorded, ranks)
     if recorded is not None:
         return recorded

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from reproduce.batch_schedule import AdaptiveBatch
-from reproduce.checkpoint import load_checkpoint, save_checkpoint
+from reproduce.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
 from reproduce.distributed import Ranks, from_first_rank
 from reproduce.goals import next_evaluation, steps_to_goals
 from reproduce.records import RecordWriter
@@ -273,6 +273,14 @@ class Trainer:
         state = from_first_rank(state, self.ranks)
         if state is None:
             return
+        try:
+            self._restore(state)
+        except Exception:
+            if self.writer:
+                remove_checkpoint(self.writer.path)  # of other code: the next attempt begins at the start
+            raise
+
+    def _restore(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.sampler.load_state_dict(state["samplers"][self.ranks.rank])

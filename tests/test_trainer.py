@@ -131,6 +131,47 @@ def test_failure_is_recorded_with_its_error_and_tried_again(config, monkeypatch)
     assert record_of(cfg).status == "exhausted"
 
 
+def fail_at(monkeypatch, step: int, error: type[Exception]):
+    """The next runs fail when they have taken `step` steps."""
+    train_step = Trainer.train_step
+
+    def failing(self) -> torch.Tensor:
+        if self.step == step:
+            raise error
+        return train_step(self)
+
+    monkeypatch.setattr(Trainer, "train_step", failing)
+
+
+def test_failed_run_goes_on_from_its_checkpoint(config, monkeypatch):
+    """As a rank does whose neighbour was killed: it fails at the next all-reduce."""
+    cfg = config("noisy_quadratic/mini", "grid.budget={steps: 60, examples: 0}", "trainer.checkpoint_seconds=0")
+    reference = run(OmegaConf.merge(cfg, {"outputs": cfg.outputs + "2"}))
+    with monkeypatch.context() as patch:
+        fail_at(patch, 40, ConnectionError)
+        with pytest.raises(ConnectionError):
+            run(cfg)
+    assert record_of(cfg).status == "failed"
+    with monkeypatch.context() as patch:
+        fail_at(patch, 0, AssertionError)  # the beginning is not trained again
+        assert run(cfg)["weights_sha256"] == reference["weights_sha256"]
+    steps = [e["step"] for e in record_of(cfg).evaluations]
+    assert steps == sorted(set(steps))
+
+
+def test_checkpoint_that_does_not_fit_the_code_is_given_up(config, monkeypatch):
+    cfg = config("noisy_quadratic/mini", "grid.budget={steps: 60, examples: 0}", "trainer.checkpoint_seconds=0")
+    with monkeypatch.context() as patch:
+        fail_at(patch, 40, ConnectionError)
+        with pytest.raises(ConnectionError):
+            run(cfg)
+    path = checkpoint_path(record_of(cfg).path)
+    torch.save(torch.load(path, weights_only=False) | {"model": {"other": torch.zeros(1)}}, path)
+    with pytest.raises(RuntimeError, match="other"):
+        run(cfg)
+    assert run(cfg)["status"] == "exhausted"
+
+
 def test_clipping_acts_after_measuring(config):
     cfg = config("noisy_quadratic/mini", "trainer.clip_norm=1e-6", "trainer.max_samples=8", batch_size=32)
     task = build_task(cfg)
