@@ -109,7 +109,9 @@ def told(overrides: Overrides) -> str:
 
 def n_jobs(config: DictConfig) -> int:
     """Runs at once, as far as the launcher tells; for the estimate of the time left."""
-    jobs = OmegaConf.select(config, "hydra.launcher.n_jobs")
+    jobs = OmegaConf.select(config, "hydra.launcher.n_jobs")  # of joblib
     if jobs == 0:
         raise ConfigError("hydra.launcher.n_jobs must be a number of runs at once, or -1 for one a core, got 0.")
+    if jobs is None:
+        jobs = OmegaConf.select(config, "hydra.launcher.array_parallelism")  # of submitit
     return jobs if isinstance(jobs, int) and jobs > 0 else (os.cpu_count() or 1)
