@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 SCALE ?= mini
 SWEEP ?= quick
 RANKS ?= 1
-JOBS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) / $(RANKS) )); echo $$(( n > 0 ? n : 1 )))
+GPUS := $(shell ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)
+JOBS ?= $(shell n=$$(( ($(GPUS) ? $(GPUS) : $$(getconf _NPROCESSORS_ONLN)) / $(RANKS) )); echo $$(( n > 0 ? n : 1 )))
 LAUNCHER ?=
 ARGS ?=
 LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOBS))
@@ -25,7 +26,7 @@ help: ## list the commands
 	@echo "  Tasks: $(TASKS)"
 	@echo
 	@echo "  reproduce-<task> takes SCALE=mini|paper SWEEP=quick|full|grid RANKS=n (ranks a run)"
-	@echo "  JOBS=n (runs at once, default: cores / RANKS) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
+	@echo "  JOBS=n (runs at once, default: GPUs, or cores, / RANKS) ARGS='any.hydra=override'; now: SCALE=$(SCALE) SWEEP=$(SWEEP)"
 
 setup: $(VENV)/installed ## make .venv with everything that the suite needs
 

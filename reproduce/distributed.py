@@ -4,12 +4,14 @@ import logging
 import multiprocessing
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from reproduce.devices import devices_called, held
 
 
 class RankError(RuntimeError):
@@ -35,18 +37,9 @@ def launched_from_outside() -> bool:
     return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def device_for(name: str, local_rank: int) -> torch.device:
-    """The device called `name`; "auto" is a GPU of this rank's own where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        name = f"cuda:{local_rank % torch.cuda.device_count()}"
-    return torch.device(name)
-
-
-def with_process_group(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
+def with_process_group(function: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
     """Joins the process group that the environment describes, calls function(ranks, *arguments), leaves it."""
-    on = device_for(device, int(os.environ.get("LOCAL_RANK", "0")))
+    on = torch.device(devices[int(os.environ.get("LOCAL_RANK", "0")) % len(devices)])
     dist.init_process_group("nccl" if on.type == "cuda" else "gloo")
     try:
         return function(Ranks(dist.get_rank(), dist.get_world_size(), on), *arguments)
@@ -60,13 +53,22 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
     One rank runs in this process without a process group. Under torchrun this process joins the ranks that are
     there. Otherwise `ranks` processes are started here, at a port that the rendezvous finds free.
 
+    Args:
+        device: as trainer.device; "auto" is a GPU for each rank where there are any, of those that no other run holds.
     Raises:
         RankError: if one of the processes fails.
     """
+    devices = devices_called(device)
     if launched_from_outside():
-        return with_process_group(function, device, *arguments)
-    if ranks == 1:
-        return function(Ranks(0, 1, device_for(device, 0)), *arguments)
+        return with_process_group(function, devices, *arguments)
+    with held(devices, ranks) as devices:
+        if ranks == 1:
+            return function(Ranks(0, 1, torch.device(devices[0])), *arguments)
+        return started_here(function, ranks, devices, *arguments)
+
+
+def started_here(function: Callable[..., Any], ranks: int, devices: Sequence[str], *arguments: Any) -> Any:
+    """As run_on_ranks, on processes of its own."""
     from torch.distributed.elastic.multiprocessing.api import SignalException  # a second of imports
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -86,7 +88,7 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
         monitor_interval=0.1,
     )
     try:
-        return elastic_launch(config, with_process_group)(function, device, *arguments)[0]
+        return elastic_launch(config, with_process_group)(function, devices, *arguments)[0]
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         told = failure.message

@@ -19,7 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from reproduce.__main__ import command
 from reproduce.chosen_run import with_run
-from reproduce.distributed import device_for, launched_from_outside
+from reproduce.devices import devices_called
+from reproduce.distributed import launched_from_outside
 from reproduce.estimator import NoiseScaleEstimate
 from reproduce.line_search_result import MeasuredPoint, point_entry
 from reproduce.loss_drop import PROBE_GROUPS, FixedWeights, batches_in_block, predicted_rate
@@ -81,7 +82,7 @@ class Search:
         self.samples = sample_counts(self.options, self.task)
         if self.settings.trainer.device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("trainer.device=cuda, but torch sees no GPU on this machine: use trainer.device=auto.")
-        self.device = device_for(self.settings.trainer.device, 0)
+        self.device = torch.device(devices_called(self.settings.trainer.device)[0])
         self.folder = self.settings.folder.with_name("line_search")
         self.header = {"versions": versions(), "commit": commit(), "ranks": 1, "device": str(self.device)}
         self.progress = TimeLeft(f"{self.name}/{self.scale}, line search")

@@ -17,7 +17,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from reproduce.__main__ import command
-from reproduce.distributed import device_for, launched_from_outside
+from reproduce.devices import devices_called
+from reproduce.distributed import launched_from_outside
 from reproduce.driver import sweep_plan
 from reproduce.launched_runs import n_jobs
 from reproduce.plan_text import format_plan
@@ -131,7 +132,7 @@ def step_times(
             "trainer.device=cuda, but torch sees no GPU on this machine: name its throughput with plan.throughput="
             f"<{task.unit}s a second>, or use trainer.device=auto to measure here."
         )
-    device = device_for(trainer.device, 0)
+    device = torch.device(devices_called(trainer.device)[0])
     largest = max(plan.batch_sizes) // task.units_per_sample // trainer.ranks
     times = measured(
         task, trainer, settings.optimizer_config, device, min(largest, trainer.max_samples), options.seconds
