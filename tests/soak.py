@@ -1,0 +1,139 @@
+"""Kills sweeps at random moments and starts them again: nothing may be lost, doubled or changed by it.
+
+make soak        # 100 kills on one process a run, then 100 on two ranks
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from reproduce.records import read_record
+
+PATIENCE = 300  # seconds for one sweep that nobody kills, or a sign of life of one that is to be killed
+
+
+def command(folder: Path, ranks: int) -> list[str]:
+    sweep = ["task=noisy_quadratic/mini", "sweep=quick", "sweep.batch_sizes=[4,16,64]", "task.goals=[0.4,0.2]"]
+    sweep += [f"trainer.ranks={ranks}", "hydra.launcher.n_jobs=2", "trainer.checkpoint_seconds=0.2"]
+    return [sys.executable, "-m", "reproduce", "-m", *sweep, f"outputs={folder}", f"results={folder}"]
+
+
+def start(folder: Path, ranks: int) -> subprocess.Popen:
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "log", "ab") as log:
+        return subprocess.Popen(command(folder, ranks), stdout=log, stderr=log, start_new_session=True)
+
+
+def summary(folder: Path) -> dict:
+    """What was measured, without what depends on time and place."""
+    content = json.loads((folder / "noisy_quadratic/mini/summary.json").read_text())
+    del content["command"], content["sweep"]["seconds"]
+    return content
+
+
+def records(folder: Path) -> dict[str, tuple]:
+    """Of each run that has ended: its outcome and evaluations. Raises RecordError where a record is damaged."""
+    found = [read_record(path) for path in sorted(folder.glob("*/*/runs/*.jsonl"))]
+    untimed = {"seconds"}
+    return {
+        record.path.name: tuple(
+            {key: value for key, value in entry.items() if key not in untimed}
+            for entry in [*record.evaluations, record.outcome]
+        )
+        for record in found
+        if record and record.outcome and record.status != "failed"
+    }
+
+
+def processes_of(session: int) -> list[int]:
+    """All processes of a session, which a sweep starts for itself."""
+    listed = subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in listed.split()]
+
+
+def kill_at_random(folder: Path, ranks: int, rng: random.Random) -> bool:
+    """Starts the sweep and kills all of it, or one of its processes; False if it ended before."""
+    before = work_done(folder)
+    process = start(folder, ranks)
+    deadline = time.monotonic() + PATIENCE
+    at_work = rng.random() < 0.8  # or while it starts
+    while at_work and work_done(folder) == before and process.poll() is None:
+        assert time.monotonic() < deadline, f"no sign of life: {folder / 'log'}"
+        time.sleep(0.05)
+    time.sleep(rng.uniform(0, 3 * ranks))
+    if process.poll() is not None:
+        return False
+    victims = processes_of(process.pid)
+    if rng.random() < 0.5:
+        victims = rng.sample(victims, 1)
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    try:
+        process.wait(timeout=PATIENCE)
+    finally:
+        for pid in processes_of(process.pid):  # what is left of a sweep whose first process was killed
+            os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def work_done(folder: Path) -> int:
+    """Grows with every evaluation."""
+    return sum(path.stat().st_size for path in folder.glob("*/*/runs/*.jsonl"))
+
+
+def soak(folder: Path, kills: int, ranks: int, seed: int = 0) -> int:
+    """Kills that were survived: as many as were asked for; AssertionError where anything differs.
+
+    A sweep that was killed until it ended is compared with an undisturbed one, and another one begins.
+    """
+    rng = random.Random(seed)
+    calm = folder / "calm"
+    assert start(calm, ranks).wait(timeout=PATIENCE) == 0, f"see {calm / 'log'}"
+    expected, expected_records = summary(calm), records(calm)
+    done, sweeps = 0, 0
+    began = time.monotonic()
+    while done < kills:
+        killed = folder / f"killed_{sweeps}"
+        kept = {}
+        while done < kills and kill_at_random(killed, ranks, rng):
+            done += 1
+            now = records(killed)
+            assert now.items() >= kept.items(), "a run that had ended was lost or changed"
+            kept = now
+            left = (time.monotonic() - began) / done * (kills - done)
+            print(
+                f"{ranks} rank(s): {done} of {kills} kills, {len(now)} runs ended, about {left:.0f} s left", flush=True
+            )
+        for _ in range(3):  # a sweep says so, with status 1, where a run was cut off
+            if start(killed, ranks).wait(timeout=PATIENCE) == 0:
+                break
+        assert records(killed) == expected_records
+        assert summary(killed) == expected
+        sweeps += 1
+    return done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for ranks in options.ranks:
+        with tempfile.TemporaryDirectory() as folder:
+            done = soak(Path(folder), options.kills, ranks, options.seed)
+        print(f"{done} kills on {ranks} rank(s): nothing lost, nothing doubled, the summary unchanged")
+
+
+if __name__ == "__main__":
+    main()
