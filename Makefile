@@ -91,7 +91,7 @@ reproduce-% pruning-% line-search-% linear-rule-%:
 report: $(VENV)/installed ## write results/report.md, report.html and the figures over all tasks, from results/
 	$(BIN)/python -m reproduce.report
 
-bench: $(VENV)/installed ## time the trainer against a bare loop, on 1 and 2 ranks
+bench: $(VENV)/installed ## steps, estimates, data, games and the report, each against what else would do it
 	$(BIN)/python -m reproduce.bench
 
 clean: ## delete raw records in outputs/ (results/ stays)

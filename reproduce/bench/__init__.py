@@ -1,0 +1,1 @@
+"""What the suite costs, as ratios measured within one run."""
