@@ -13,7 +13,7 @@ LAUNCH = $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER),hydra.launcher.n_jobs=$(JOB
 TASKS := $(sort $(notdir $(patsubst %/,%,$(wildcard conf/task/*/))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench report clean reproduce-model-size reproduce-temperature reproduce-adaptive-batch reproduce-atari reproduce-dota reproduce-all $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
+.PHONY: help setup test lint bench soak report clean reproduce-model-size reproduce-temperature reproduce-adaptive-batch reproduce-atari reproduce-dota reproduce-all $(addprefix reproduce-,$(TASKS)) $(addprefix pruning-,$(TASKS)) $(addprefix line-search-,$(TASKS)) $(addprefix linear-rule-,$(TASKS))
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-28s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ report: $(VENV)/installed ## write results/report.md, report.html and the figure
 
 bench: $(VENV)/installed ## steps, estimates, data, games and the report, each against what else would do it
 	$(BIN)/python -m reproduce.bench
+
+soak: $(VENV)/installed ## kill sweeps at random moments, a hundred times on one process a run and on two
+	$(BIN)/python tests/soak.py
 
 clean: ## delete raw records in outputs/ (results/ stays)
 	rm -rf outputs

@@ -6,17 +6,31 @@ from pathlib import Path
 
 import torch
 
+from reproduce.records import RecordError
+
 
 def checkpoint_path(record: Path) -> Path:
     return record.with_suffix(".checkpoint")
 
 
 def save_checkpoint(record: Path, state: dict) -> None:
-    """Writes `state` beside the record, atomically: a kill leaves the last checkpoint or this one."""
+    """Writes `state` beside the record: at every moment there is the last checkpoint or this one.
+
+    Raises:
+        RecordError: if it cannot be written.
+    """
     path = checkpoint_path(record)
     temporary = path.with_suffix(".partial")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    try:
+        torch.save(state, temporary)
+        os.replace(temporary, path)
+    except (OSError, RuntimeError) as error:  # torch's own writer has no OSError
+        temporary.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise RecordError(
+            f"{path} cannot be written: {reason}. The last checkpoint is kept: make room or mend the folder, and start "
+            "the same command again."
+        ) from error
 
 
 def load_checkpoint(record: Path) -> dict | None:

@@ -167,7 +167,7 @@ class RecordWriter:
         self.path = folder / f"{run_name(identity)}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.file = open(self.path, "ab")  # noqa: SIM115 (held open for the run)
+            self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (held open for the run)
         except OSError as error:
             raise RecordError(
                 f"{self.path} cannot be written: {error.strerror}. Make the folder writable, or name another one "
@@ -196,11 +196,12 @@ class RecordWriter:
         self.close()
 
     def append(self, kind: str, **entry: Any) -> int:
-        """Adds a line, flushed to the file; returns the file's length in bytes."""
-        line = json.dumps(to_json({"kind": kind, **entry}), separators=(",", ":"), allow_nan=False)
+        """Adds a line; returns the file's length in bytes."""
+        text = json.dumps(to_json({"kind": kind, **entry}), separators=(",", ":"), allow_nan=False)
+        line = text.encode() + b"\n"
         try:
-            self.file.write(line.encode() + b"\n")
-            self.file.flush()
+            while line:  # a disk that becomes full takes a part first
+                line = line[self.file.write(line) :]
         except OSError as error:
             raise RecordError(
                 f"{self.path} cannot be written: {error.strerror}. What was written before is kept; make room or "

@@ -5,10 +5,11 @@ import io
 import json
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reproduce.records import to_json
+from reproduce.records import RecordError, to_json
 
 SIGNIFICANT_DIGITS = 6
 
@@ -25,7 +26,7 @@ def rounded(value: Any) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """`value`, rounded, as indented JSON without NaN."""
-    _write(path, json.dumps(rounded(value), indent=2, allow_nan=False) + "\n")
+    write_whole(path, (json.dumps(rounded(value), indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[dict]) -> None:
@@ -34,11 +35,24 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[dict]) -> None:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: rounded(row[key]) for key in columns} for row in rows)
-    _write(path, text.getvalue())
+    write_whole(path, text.getvalue().encode())
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(path.suffix + ".partial")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file such that at every moment it is as before or as it shall be.
+
+    Raises:
+        RecordError: if it cannot be written.
+    """
+    temporary = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise RecordError(
+            f"{path} cannot be written: {error.strerror}. It is as it was before, and all runs are kept: make room or "
+            "mend the folder, and start the same command again."
+        ) from error

@@ -56,7 +56,11 @@ def commit() -> str | None:
         ).stdout.strip()
         code = ["--", ":/reproduce", ":/tasks", ":/conf", ":/hydra_plugins", ":/pyproject.toml"]
         changes = subprocess.run(
-            ["git", "-C", folder, "status", "--porcelain", *code], capture_output=True, text=True, check=True
+            # Looks on, and writes nothing: the index belongs to whoever works in the checkout.
+            ["git", "--no-optional-locks", "-C", folder, "status", "--porcelain", *code],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return None

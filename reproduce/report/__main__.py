@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from reproduce.records import RecordError
 from reproduce.report.reading import SummaryError
 from reproduce.report.write import write_report
 
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         written = write_report(options.results, options.compare)
-    except (OSError, SummaryError) as error:
+    except (OSError, RecordError, SummaryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{len(written)} files written; read {options.results / 'report.html'} or {options.results / 'report.md'}")

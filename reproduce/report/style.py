@@ -20,6 +20,7 @@ from matplotlib.transforms import Transform, offset_copy
 from reproduce.report.formatting import count, data_name
 from reproduce.report.summaries import Estimate, Summary
 from reproduce.report.tips import add_tip, with_tips
+from reproduce.results import write_whole
 
 # Okabe and Ito 2008: eight colours that the common kinds of colour blindness tell apart.
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C8C00")
@@ -60,13 +61,13 @@ def figure_style() -> Iterator[None]:
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Writes stem.png and stem.svg, without dates or versions in them; the SVG has the figure's tips."""
     png, svg = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
-    drawing = io.StringIO()
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    pixels, drawing = io.BytesIO(), io.StringIO()
     with figure_style():
-        figure.savefig(png, dpi=PNG_DPI, metadata={"Software": None})
+        figure.savefig(pixels, format="png", dpi=PNG_DPI, metadata={"Software": None})
         figure.set_layout_engine("none")  # found once, and the same in both files
         figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
-    svg.write_text(with_tips(figure, drawing.getvalue()), encoding="utf-8")
+    write_whole(png, pixels.getvalue())
+    write_whole(svg, with_tips(figure, drawing.getvalue()).encode())
     return [png, svg]
 
 

@@ -22,6 +22,7 @@ from reproduce.report.sections import build_report
 from reproduce.report.style import save_figure
 from reproduce.report.summaries import SCALES, Summary
 from reproduce.report.tradeoff_figures import pareto_figure, tradeoff_figure
+from reproduce.results import write_whole
 
 FIRST_SWEEP = "make a first sweep with `make reproduce-mnist`, or name another folder with"
 
@@ -166,5 +167,5 @@ def _name_of(folder: Path) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text.encode())
     return path
