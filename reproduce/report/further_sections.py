@@ -52,30 +52,30 @@ class Measurement:
     """One result file.
 
     Attributes:
-        what: was run. name: of the result file. commit, command: that it came from; "" if unknown.
-        figure, title, caption: of its picture. blocks_below: its tables, and what they say.
+        what: was run. name: of the result file, and of its picture. result: its contents.
+        title, caption: of the picture. below: tables, and what they say.
     """
 
     what: str
     name: str
-    commit: str
-    command: str
-    figure: str
+    result: LineSearch | Comparison | LinearRule | AdaptiveBatch
     title: str
     caption: str
-    blocks_below: tuple[Block, ...]
+    below: tuple[Block, ...]
+    figure: str = ""  # where it is not called like the file
 
     def blocks(self, summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:
         """What was run, the file, how to measure it again, the picture if it was drawn, and what is below it."""
-        origin = f", commit {self.commit}" if self.commit else ""
+        origin = f", commit {self.result.commit}" if self.result.commit else ""
         file = file_link(folder / f"{self.name}.json")
         blocks: list[Block] = [Paragraph(f"{self.what}{origin}."), Paragraph(file)]
-        if self.command:
-            blocks.append(Code(self.command))
-        if self.figure in figures:
+        if self.result.command:
+            blocks.append(Code(self.result.command))
+        figure = self.figure or self.name
+        if figure in figures:
             title = f"{self.title}: {summary.title}, {summary.scale} scale"
-            blocks.append(Picture(folder / self.figure, title, self.caption))
-        return [*blocks, *self.blocks_below]
+            blocks.append(Picture(folder / figure, title, self.caption))
+        return [*blocks, *self.below]
 
 
 def line_search_section(summary: Summary, search: LineSearch) -> Measurement:
@@ -88,12 +88,11 @@ def line_search_section(summary: Summary, search: LineSearch) -> Measurement:
     return Measurement(
         what=f"Line search at fixed weights of one run: {run_name(search)}",
         name="line_search",
-        commit=search.commit,
-        command=search.command,
+        result=search,
         figure="fig5",
         title="Best learning rate and line search (Fig. 5)",
         caption=FIG5_CAPTION,
-        blocks_below=tuple(below),
+        below=tuple(below),
     )
 
 
@@ -101,16 +100,13 @@ def comparison_section(comparison: Comparison) -> Measurement:
     """Noise scales of runs that differ in one quantity."""
     rows = tuple(comparison_rows(comparison))
     table = Table(f"{title(comparison)}, at equal {comparison.score}", comparison_header(comparison), rows)
-    name = f"comparison_{comparison.name}"
     return Measurement(
         what=f"{title(comparison)}: {what_was_run(comparison)}",
-        name=name,
-        commit=comparison.commit,
-        command=comparison.command,
-        figure=name,
+        name=f"comparison_{comparison.name}",
+        result=comparison,
         title=title(comparison),
         caption=f"Noise scale where runs pass each {comparison.score}; kinds of runs are shifted a little sideways.",
-        blocks_below=(table, Paragraph(finding(comparison))),
+        below=(table, Paragraph(finding(comparison))),
     )
 
 
@@ -120,12 +116,10 @@ def linear_rule_section(rule: LinearRule) -> Measurement:
     return Measurement(
         what=f"Learning rates in proportion to the batch size: {what_was_scaled(rule)}",
         name="linear_rule",
-        commit=rule.commit,
-        command=rule.command,
-        figure="linear_rule",
+        result=rule,
         title="Learning rate in proportion to the batch size",
         caption="An arrow stands where a seed diverged, or had not arrived in four times the steps of the best rate.",
-        blocks_below=(table, Paragraph(shown(rule))),
+        below=(table, Paragraph(shown(rule))),
     )
 
 
@@ -135,12 +129,10 @@ def adaptive_batch_section(result: AdaptiveBatch) -> Measurement:
     return Measurement(
         what=f"Batch sizes that follow the noise scale: {what_was_scheduled(result)}",
         name="adaptive_batch",
-        commit=result.commit,
-        command=result.command,
-        figure="adaptive_batch",
+        result=result,
         title="Batch sizes that follow the noise scale (Fig. 16)",
         caption="Left: circles are constant batch sizes, diamonds adaptive ones. Right: the schedules, one seed each.",
-        blocks_below=(table, Paragraph(gained(result))),
+        below=(table, Paragraph(gained(result))),
     )
 
 
