@@ -15,6 +15,7 @@ KNOWN = {  # also worked out in the scripts, which are not to be their own judge
     "adam.py": [125, 72.07],
     "ddp.py": [100],
     "fsdp2.py": [100],
+    "lightning_ddp.py": [100],
 }
 LAUNCHED = {"ddp.py", "fsdp2.py"}
 
