@@ -26,7 +26,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from reproduce.estimator import NoiseScaleError
-from reproduce.noise_scale import RunningNoiseScale, squared_norm
+from reproduce.noise_scale import RunningNoiseScale
+from reproduce.norms import squared_norm
 from reproduce.sample_norms import RULES
 
 INSTEAD = "Use NoiseScale(model, micro_batches=True), or NoiseScale of the model in DistributedDataParallel."

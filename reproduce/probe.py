@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from reproduce.noise_scale import squared_norm
+from reproduce.norms import squared_norm
 from tasks.task import Batch
 
 Loss = Callable[[nn.Module, Batch], Tensor]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from reproduce.estimator import NoiseScaleError
-from reproduce.noise_scale import squared_norm
+from reproduce.norms import squared_norm
 
 # Newer versions of torch warn of the older name.
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor

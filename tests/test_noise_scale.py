@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from reproduce.estimator import NoiseScaleError, unbiased_moments
-from reproduce.noise_scale import MicroBatchNorms, NoiseScale, squared_norm
+from reproduce.noise_scale import MicroBatchNorms, NoiseScale
+from reproduce.norms import squared_norm
 from reproduce.probe import hessian_vector_product, probe
 from tasks.noisy_quadratic import NoisyQuadratic
 

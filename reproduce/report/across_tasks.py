@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import estimate
 from reproduce.report.judgements import Finding, Judgement
 from reproduce.report.ratios import quotient_of_estimates
-from reproduce.report.summaries import SCALES, Estimate, Summary
+from reproduce.report.summaries import SCALES, Summary
 from reproduce.report.verdicts import above_all_verdict, below_verdict
 
 # The generative models of Table 1, each with the classifier on the same data.

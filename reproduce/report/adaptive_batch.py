@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reproduce.report.estimates import Estimate, LearningRateFit
 from reproduce.report.fields import Fields
-from reproduce.report.summaries import Estimate, LearningRateFit
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from reproduce.report.across_tasks import judge_games, judge_generative
 from reproduce.report.comparison_tables import finding
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import estimate, number, plural
 from reproduce.report.judgements import Finding, Judge, Judgement, each_sweep
 from reproduce.report.laws import learning_rate_rms
 from reproduce.report.linear_rule import KEEPS_UP, LinearRule
 from reproduce.report.linear_rule_tables import shown
-from reproduce.report.summaries import Comparison, Estimate, Goal, Summary
+from reproduce.report.summaries import Comparison, Goal, Summary
 from reproduce.report.verdicts import (
     ADAPTIVE_ALPHA,
     CONSTANT_FACTOR,

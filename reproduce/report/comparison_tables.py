@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reproduce.report.estimates import SignedEstimate
 from reproduce.report.formatting import count, estimate, number, plural
 from reproduce.report.goal_tables import Rows, aligned
 from reproduce.report.reading import parse_comparison
-from reproduce.report.summaries import Comparison, SignedEstimate
+from reproduce.report.summaries import Comparison
 
 
 def format_comparison(record: Comparison | Mapping) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reproduce.report.summaries import Estimate
+from reproduce.report.estimates import Estimate
 
 # No quantity of a training run comes near these, and products and quotients of such numbers are numbers too.
 LEAST, MOST = 1e-100, 1e100

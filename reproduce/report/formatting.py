@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from reproduce.published import AtLeast, PublishedValue, Range
+from reproduce.report.estimates import Estimate
 from reproduce.report.ratios import Ratio
-from reproduce.report.summaries import Estimate, Goal, Summary
+from reproduce.report.summaries import Goal, Summary
 
 NOT_MEASURED = "not measured"
 

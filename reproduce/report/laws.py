@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from reproduce.report.summaries import Goal, LearningRateFit
+from reproduce.report.estimates import LearningRateFit
+from reproduce.report.summaries import Goal
 
 
 def fitted_steps(goal: Goal, batch_sizes: np.ndarray) -> np.ndarray | None:

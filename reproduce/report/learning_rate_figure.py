@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reproduce.report.estimates import LearningRateFit
 from reproduce.report.formatting import goal_name, number
 from reproduce.report.laws import fitted_learning_rate
 from reproduce.report.style import batch_size_axis, figure_style, log_axis, shades, task_figure
-from reproduce.report.summaries import LearningRateFit, Summary
+from reproduce.report.summaries import Summary
 from reproduce.report.tips import add_tip
 from reproduce.report.tradeoff_figures import GOAL_COLOURS, all_batch_sizes, point_tip
 

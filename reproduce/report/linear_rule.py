@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.fields import Fields
-from reproduce.report.summaries import Estimate
 
 KEEPS_UP = 1.5  # times the steps of the best rate: seeds and a grid refined to sqrt(2) leave about that open
 

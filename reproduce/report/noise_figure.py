@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import estimate, goal_with_unit
 from reproduce.report.style import (
     B_CRIT_COLOUR,
@@ -19,7 +20,7 @@ from reproduce.report.style import (
     score_axis,
     task_figure,
 )
-from reproduce.report.summaries import Estimate, Exact, Goal, Summary
+from reproduce.report.summaries import Exact, Goal, Summary
 
 
 @dataclass(frozen=True)

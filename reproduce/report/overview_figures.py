@@ -11,11 +11,12 @@ from matplotlib.patheffects import withStroke
 
 from reproduce import published
 from reproduce.published import AtLeast, PublishedValue, Range
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import estimate, published_value
 from reproduce.report.noise_figure import draw_noise_scale
 from reproduce.report.ratios import log_r2, table_1_log_r2
 from reproduce.report.style import MUTED, OKABE_ITO, draw_arrow, figure_style, log_axis, task_figure
-from reproduce.report.summaries import Estimate, Summary
+from reproduce.report.summaries import Summary
 from reproduce.report.tips import add_tip
 from reproduce.report.tradeoff_figures import draw_pareto
 

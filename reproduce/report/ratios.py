@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from reproduce import published
 from reproduce.published import AtLeast, PublishedValue, Range
-from reproduce.report.summaries import Estimate
+from reproduce.report.estimates import Estimate
 
 INSIDE = "inside the range"
 AGREES = "agrees with the bound"

@@ -14,16 +14,15 @@ from typing import TypeVar
 
 from reproduce import published
 from reproduce.report.adaptive_batch import parse_adaptive_batch
+from reproduce.report.estimates import Estimate, LearningRateFit, SignedEstimate
 from reproduce.report.fields import FieldError, Fields
 from reproduce.report.linear_rule import parse_linear_rule
 from reproduce.report.summaries import (
     BestStep,
     ComparedRuns,
     Comparison,
-    Estimate,
     Exact,
     Goal,
-    LearningRateFit,
     LineSearch,
     LossLaw,
     NoiseAtScore,
@@ -31,7 +30,6 @@ from reproduce.report.summaries import (
     PublishedValues,
     SearchLaw,
     SearchPoint,
-    SignedEstimate,
     StartAndRun,
     Summary,
     Sweep,

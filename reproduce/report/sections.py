@@ -9,10 +9,11 @@ from pathlib import Path
 from reproduce import published
 from reproduce.report.claims import CLAIMS, Claim
 from reproduce.report.document import Block, Bullets, Heading, Link, Paragraph, Picture, Table
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import data_name, estimate, log10_ratio, published_value, ratio
 from reproduce.report.overview_figures import r2_sentences
 from reproduce.report.ratios import ratio_of_estimates, ratio_to_published
-from reproduce.report.summaries import Estimate, StartAndRun, Summary
+from reproduce.report.summaries import StartAndRun, Summary
 from reproduce.report.task_section import task_heading, task_section
 from reproduce.report.verdicts import NOT_SHOWN
 

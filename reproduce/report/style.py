@@ -17,8 +17,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Transform, offset_copy
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import count, data_name
-from reproduce.report.summaries import Estimate, Summary
+from reproduce.report.summaries import Summary
 from reproduce.report.tips import add_tip, with_tips
 from reproduce.results import write_whole
 

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from reproduce import published
 from reproduce.published import PublishedValue
-
-if TYPE_CHECKING:
-    from reproduce.report.adaptive_batch import AdaptiveBatch
-    from reproduce.report.linear_rule import LinearRule
+from reproduce.report.adaptive_batch import AdaptiveBatch
+from reproduce.report.estimates import Estimate, LearningRateFit, SignedEstimate
+from reproduce.report.linear_rule import LinearRule
 
 SCALES = ("mini", "paper")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A measured number with its interval; or, where value is None, only a bound on it, or nothing."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def measured(self) -> bool:
-        return self.value is not None
-
-    @property
-    def at_least(self) -> float | None:
-        """The lower bound, where that is all there is."""
-        return self.low if self.value is None and self.high is None else None
-
-    @property
-    def at_most(self) -> float | None:
-        """The upper bound, where that is all there is."""
-        return self.high if self.value is None and self.low is None else None
 
 
 @dataclass(frozen=True)
@@ -96,15 +71,6 @@ class Goal:
     @property
     def censored(self) -> tuple[Point, ...]:
         return tuple(point for point in self.points if point.steps is None)
-
-
-@dataclass(frozen=True)
-class LearningRateFit:
-    """Best learning rate = eps / (1 + knee / B)^alpha (appendix A.2)."""
-
-    eps: float
-    knee: float
-    alpha: float
 
 
 @dataclass(frozen=True)
@@ -203,15 +169,6 @@ class Comparison:
     exponent: SignedEstimate | None
     command: str
     commit: str
-
-
-@dataclass(frozen=True)
-class SignedEstimate:
-    """A measured number that may be negative, with its interval."""
-
-    value: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)

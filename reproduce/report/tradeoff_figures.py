@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.formatting import count, estimate, examples_label, goal_name, goal_with_unit, number, plural
 from reproduce.report.laws import fitted_steps
 from reproduce.report.style import (
@@ -21,7 +22,7 @@ from reproduce.report.style import (
     shades,
     task_figure,
 )
-from reproduce.report.summaries import Estimate, Goal, Point, Summary
+from reproduce.report.summaries import Goal, Point, Summary
 from reproduce.report.tips import add_tip
 
 GOAL_COLOURS = "viridis"

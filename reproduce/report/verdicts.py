@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reproduce.report.summaries import Estimate, SignedEstimate
+from reproduce.report.estimates import Estimate, SignedEstimate
 
 HOLDS = "holds"
 HOLDS_LOOSELY = "holds within a factor"

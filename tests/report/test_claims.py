@@ -7,8 +7,8 @@ import pytest
 from synthetic import bounded_line_search, bounded_record, line_search_record, quadratic_record, sweep_record
 
 from reproduce.report.claims import CLAIMS
+from reproduce.report.estimates import Estimate
 from reproduce.report.reading import parse_line_search, parse_summary
-from reproduce.report.summaries import Estimate
 from reproduce.report.verdicts import (
     CONTRADICTS,
     HOLDS,

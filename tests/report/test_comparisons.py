@@ -9,8 +9,8 @@ from synthetic import comparison_record, language_record
 from reproduce.report import format_comparison, format_table, write_report, write_task_report
 from reproduce.report.claims import CLAIMS
 from reproduce.report.comparison_tables import comparison_header, comparison_rows, finding
+from reproduce.report.estimates import SignedEstimate
 from reproduce.report.reading import SummaryError, load_comparisons, load_summary, parse_comparison, with_further_files
-from reproduce.report.summaries import SignedEstimate
 from reproduce.report.verdicts import (
     CONTRADICTS,
     HOLDS,

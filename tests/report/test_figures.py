@@ -103,7 +103,9 @@ def test_noise_scale_runs_with_training():
     (ax,) = noise_scale_figure(parse_summary(sweep_record())).axes
     assert ax.xaxis_inverted()
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    (growing,) = noise_scale_figure(parse_summary(sweep_record(higher_is_better=True))).axes
+    rising = sweep_record(higher_is_better=True)
+    rising["goals"].reverse()  # scores that rise
+    (growing,) = noise_scale_figure(parse_summary(rising)).axes
     assert not growing.xaxis_inverted()
 
 

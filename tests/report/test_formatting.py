@@ -4,8 +4,8 @@ import pytest
 
 from reproduce.published import AtLeast, Range
 from reproduce.report import formatting
+from reproduce.report.estimates import Estimate
 from reproduce.report.ratios import Ratio
-from reproduce.report.summaries import Estimate
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from reproduce.published import AtLeast, Range
+from reproduce.report.estimates import Estimate
 from reproduce.report.ratios import Ratio, log_r2, ratio_to_published, table_1_log_r2
-from reproduce.report.summaries import Estimate
 
 UNDECIDED = Ratio(None, "undecided, two bounds")
 NUMBER, LOWER, UPPER = Estimate(50.0, 45.0, 55.0), Estimate(low=50.0), Estimate(high=50.0)

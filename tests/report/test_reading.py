@@ -13,6 +13,7 @@ from synthetic import (
     write_sweep,
 )
 
+from reproduce.report.estimates import Estimate
 from reproduce.report.fields import FieldError
 from reproduce.report.reading import (
     SummaryError,
@@ -22,7 +23,6 @@ from reproduce.report.reading import (
     parse_line_search,
     parse_summary,
 )
-from reproduce.report.summaries import Estimate
 
 
 def test_a_record_becomes_values():
