@@ -42,13 +42,22 @@ def _row(name: str, runs: ScheduledRuns) -> tuple[str, ...]:
 
 
 def gained(result: AdaptiveBatch) -> str:
-    """gamma measured beside predicted, and what it says."""
+    """gamma measured beside predicted, and what it says.
+
+    A gain must be certain over seeds, and below what single constant batch sizes have by scattering around their law.
+    """
     if not result.gamma.measured:
         return "gamma is not measured: the constant batch sizes do not fix S_min and E_min, or no run is past both."
     text = f"gamma {estimate(result.gamma)}, where constant batch sizes have 1"
+    own = [runs.gamma for runs in result.constant if runs.gamma is not None]
+    if own:
+        text += f" by their law, and {number(min(own))} to {number(max(own))} each"
     if result.predicted_gamma is not None:
         text += f"; the sweep's noise scales predict {number(result.predicted_gamma)}"
-    low, high = result.gamma.low, result.gamma.high
-    if low is None or high is None or low <= 1 <= high:
-        return f"{text}. A gain is not shown."
-    return f"{text}. {'It gains.' if high < 1 else 'It loses.'}"
+    value, low, high = result.gamma.value, result.gamma.low, result.gamma.high
+    if low is not None and high is not None:
+        if high < 1 and all(value < gamma for gamma in own):
+            return f"{text}. It gains."
+        if low > 1 and all(value > gamma for gamma in own):
+            return f"{text}. It loses."
+    return f"{text}. A gain is not shown."

@@ -27,7 +27,11 @@ def test_a_row_for_each_batch_size_and_each_r():
 @pytest.mark.parametrize(
     ("gamma", "said"),
     [
-        (0.9, "gamma 0.9 [0.857, 0.945], where constant batch sizes have 1; the sweep's noise scales predict 0.96. It"),
+        (
+            0.9,
+            "gamma 0.9 [0.857, 0.945], where constant batch sizes have 1 by their law, and 1 to 1 each; the sweep's "
+            "noise scales predict 0.96. It gains.",
+        ),
         (0.97, "A gain is not shown."),
         (1.2, "It loses."),
         (None, "gamma is not measured"),
@@ -36,6 +40,14 @@ def test_a_row_for_each_batch_size_and_each_r():
 def test_what_gamma_says(gamma, said):
     assert said in gained(parse_adaptive_batch(adaptive_batch_record(gamma)))
     assert said in format_adaptive_batch(adaptive_batch_record(gamma))
+
+
+def test_a_gain_that_single_constant_batch_sizes_have_as_well_is_not_shown():
+    record = adaptive_batch_record(0.9)
+    record["constant"][1]["gamma"] = 0.85
+    said = gained(parse_adaptive_batch(record))
+    assert "0.85 to 1 each" in said
+    assert said.endswith("A gain is not shown.")
 
 
 def test_report_and_figure_show_it_and_forget_it_with_its_file(folder):
