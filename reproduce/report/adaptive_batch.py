@@ -30,7 +30,7 @@ class AdaptiveBatch:
 
     unit: str
     goal: float
-    seeds: float
+    seeds: int
     learning_rate: LearningRateFit
     b_crit: Estimate
     s_min: float | None
@@ -50,7 +50,7 @@ def parse_adaptive_batch(record: object) -> AdaptiveBatch:
     return AdaptiveBatch(
         unit=fields.text("unit"),
         goal=fields.number("goal"),
-        seeds=fields.number("seeds"),
+        seeds=fields.required_count("seeds"),
         learning_rate=LearningRateFit(law.positive("eps"), law.number("knee"), law.number("alpha")),
         b_crit=fields.estimate("b_crit"),
         s_min=fields.optional_positive("s_min"),
@@ -69,8 +69,8 @@ def _runs(fields: Fields, value: str) -> ScheduledRuns:
         value=fields.positive(value),
         steps=fields.optional_positive("steps"),
         examples=fields.optional_positive("examples"),
-        seeds=int(fields.number("seeds")),
-        seeds_reached=int(fields.number("seeds_reached")),
+        seeds=fields.required_count("seeds"),
+        seeds_reached=fields.required_count("seeds_reached"),
         gamma=fields.optional_positive("gamma"),
         schedule=fields.pairs("schedule"),
     )

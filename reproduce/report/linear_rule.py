@@ -35,7 +35,7 @@ class LinearRule:
 
     unit: str
     goal: float
-    seeds: float
+    seeds: int
     base_batch_size: float
     base_learning_rate: float
     b_crit: Estimate
@@ -71,7 +71,7 @@ def parse_linear_rule(record: object) -> LinearRule:
     return LinearRule(
         unit=fields.text("unit"),
         goal=fields.number("goal"),
-        seeds=fields.number("seeds"),
+        seeds=fields.required_count("seeds"),
         base_batch_size=base.positive("batch_size"),
         base_learning_rate=base.positive("learning_rate"),
         b_crit=fields.estimate("b_crit"),
@@ -80,8 +80,8 @@ def parse_linear_rule(record: object) -> LinearRule:
                 batch_size=point.positive("batch_size"),
                 learning_rate=point.positive("learning_rate"),
                 steps=point.optional_positive("steps"),
-                seeds=int(point.number("seeds")),
-                seeds_reached=int(point.number("seeds_reached")),
+                seeds=point.required_count("seeds"),
+                seeds_reached=point.required_count("seeds_reached"),
                 tuned_learning_rate=point.positive("tuned_learning_rate"),
                 tuned_steps=point.positive("tuned_steps"),
                 ratio=point.optional_positive("ratio"),
