@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from reproduce.records import read_record
@@ -73,17 +74,18 @@ def kill_at_random(folder: Path, ranks: int, rng: random.Random) -> bool:
     victims = processes_of(process.pid)
     if rng.random() < 0.5:
         victims = rng.sample(victims, 1)
-    for pid in victims:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    kill(victims)
     try:
         process.wait(timeout=PATIENCE)
     finally:
-        for pid in processes_of(process.pid):  # what is left of a sweep whose first process was killed
-            os.kill(pid, signal.SIGKILL)
+        kill(processes_of(process.pid))  # what is left of a sweep whose first process was killed
     return True
+
+
+def kill(processes: list[int]) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def work_done(folder: Path) -> int:
@@ -111,9 +113,8 @@ def soak(folder: Path, kills: int, ranks: int, seed: int = 0) -> int:
             assert now.items() >= kept.items(), "a run that had ended was lost or changed"
             kept = now
             left = (time.monotonic() - began) / done * (kills - done)
-            print(
-                f"{ranks} rank(s): {done} of {kills} kills, {len(now)} runs ended, about {left:.0f} s left", flush=True
-            )
+            text = f"{done} of {kills} kills, {len(now)} runs of sweep {sweeps} ended, about {left:.0f} s left"
+            print(f"{ranks} rank(s): {text}", flush=True)
         for _ in range(3):  # a sweep says so, with status 1, where a run was cut off
             if start(killed, ranks).wait(timeout=PATIENCE) == 0:
                 break
