@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,11 @@ def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -
         results = experiment.run()
     except USER_ERRORS as error:
         sys.exit(f"error: {error}")
+    except BrokenProcessPool:
+        sys.exit(
+            "error: a process in which runs were trained was killed, as happens when memory is short. All that was "
+            "measured is kept: the same command goes on from here. If it happens again, train fewer at once: JOBS=1."
+        )
     except KeyboardInterrupt:
         print(
             "\nInterrupted. All that was measured is kept: the same command goes on from here.",
