@@ -46,6 +46,7 @@ class TrainerSettings:
     max_samples: int = least(1)
     precision: str = one_of("float32", "bfloat16")
     compile: bool
+    channels_last: bool
     batch_schedule: str = one_of("constant", "adaptive")
     clip_norm: float | None = above(0)
     evaluation_spacing: float = above(0)
@@ -150,6 +151,7 @@ class Settings:
             "device",
             "threads",
             "max_samples",
+            "channels_last",
             "checkpoint_seconds",
             "log_noise_scale",
             "batch_schedule",

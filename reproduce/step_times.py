@@ -12,6 +12,7 @@ import torch
 from hydra.utils import instantiate
 
 from reproduce.settings import TrainerSettings
+from reproduce.trainer import prepared
 from tasks.task import Task
 
 GROWTH = 4  # of the samples in a pass, from one measured size to the next
@@ -57,9 +58,7 @@ def measured(
     """
     torch.set_num_threads(trainer.threads)
     began = time.monotonic()
-    model = task.build_model().to(device).train()
-    if trainer.compile:
-        model.compile()
+    model = prepared(task.build_model(), trainer, device).train()
     optimizer = instantiate(optimizer_config)(model.parameters(), lr=1e-6)
     autocast = trainer.precision == "bfloat16"
 

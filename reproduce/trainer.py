@@ -18,7 +18,7 @@ from reproduce.distributed import Ranks, from_first_rank
 from reproduce.goals import next_evaluation, steps_to_goals
 from reproduce.records import RecordWriter
 from reproduce.run_noise import RunNoise
-from reproduce.settings import Settings
+from reproduce.settings import Settings, TrainerSettings
 from tasks.task import Batch, Task, random_generator
 
 
@@ -29,6 +29,14 @@ def weights_hash(model: nn.Module) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def prepared(model: nn.Module, options: TrainerSettings, device: torch.device) -> nn.Module:
+    """`model` on its device, laid out and compiled as the options say."""
+    model.to(device, memory_format=torch.channels_last if options.channels_last else torch.preserve_format)
+    if options.compile:
+        model.compile()
+    return model
 
 
 class Trainer:
@@ -51,7 +59,7 @@ class Trainer:
         self.task, self.settings, self.ranks, self.writer, self.log = task, settings, ranks, writer, log
         self.run, self.options, self.noise_options = settings.run, settings.trainer, settings.noise_scale
         torch.manual_seed(self.run.seed)
-        self.model = task.build_model().to(ranks.device)
+        self.model = prepared(task.build_model(), settings.trainer, ranks.device)
         self.wrapped = self._wrap(self.model)
         self.optimizer = instantiate(settings.optimizer_config)(self.model.parameters(), lr=self.run.learning_rate)
         self.sampler = task.sampler(self.run.seed, ranks.rank, ranks.size, ranks.device)
@@ -81,8 +89,6 @@ class Trainer:
             group["lr"] = schedule.learning_rate(self.run.learning_rate, batch_size)
 
     def _wrap(self, model: nn.Module) -> nn.Module:
-        if self.options.compile:
-            model.compile()
         if self.ranks.size == 1:
             return model
         on_gpu = self.ranks.device.type == "cuda"

@@ -188,6 +188,24 @@ def test_bfloat16_autocast_trains(config):
     assert run(cfg)["status"] == "exhausted"
 
 
+def test_channels_last_changes_the_layout_and_not_the_run(config):
+    """One identity: the record of either answers for both."""
+    weights, identities = [], []
+    for layout in ("false", "true"):
+        cfg = config("mnist/mini", f"trainer.channels_last={layout}", batch_size=16)
+        task = build_task(cfg)
+        settings = settings_from_config(cfg, task)
+        trainer = Trainer(task, settings, ONE, None)
+        for _ in range(3):
+            trainer.train_step()
+        weights.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+        identities.append(settings.identity())
+    filters = next(p for p in trainer.model.parameters() if p.dim() == 4 and p.shape[1] > 1)
+    assert filters.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-4, atol=1e-6)
+    assert identities[0] == identities[1]
+
+
 def start_run(folder: Path, *overrides: str) -> subprocess.Popen:
     command = [
         *(sys.executable, "-m", "reproduce", "task=mnist/mini", "run.batch_size=16", "run.learning_rate=0.07"),
