@@ -194,7 +194,7 @@ class NoiseScale(RunningNoiseScale):
         self.step_micro: list[Tensor] = []
         self.step_samples: list[float] = []
         self.pending: list[tuple[Tensor, Tensor, float, float]] = []
-        self.same_data = 0
+        self.same_data, self.shares_differ = 0, False
 
     def micro_batch(self, samples: int, weight: float) -> None:
         """Call after the backward pass of each micro-batch.
@@ -250,7 +250,7 @@ class NoiseScale(RunningNoiseScale):
         """Feeds the estimator with what has been measured since the last call. Collective over ranks.
 
         Raises:
-            NoiseScaleError: if all shares of the batch have had the same gradient for several steps.
+            NoiseScaleError: if all shares of the batch have had the same gradient since the first steps.
         """
         if not self.pending:
             return
@@ -274,10 +274,13 @@ class NoiseScale(RunningNoiseScale):
             self.estimator.update(sq_small, sq_big, n_small * self.units_per_sample, n_big * self.units_per_sample)
 
     def _refuse_same_data(self, sq_small: float, sq_big: float) -> None:
-        same = sq_small > 0 and abs(sq_small - sq_big) <= SAME_DATA_TOLERANCE * sq_small
-        self.same_data = self.same_data + 1 if same else 0
+        # From the first step on, or not at all: where a run diverges, the noise drowns in ever larger gradients.
+        if self.shares_differ or sq_small == 0:
+            return
+        self.shares_differ = not abs(sq_small - sq_big) <= SAME_DATA_TOLERANCE * sq_small
+        self.same_data += not self.shares_differ
         if self.same_data >= SAME_DATA_UPDATES:
             raise NoiseScaleError(
-                f"All shares of the batch had the same gradient for {SAME_DATA_UPDATES} steps: every rank or "
+                f"All shares of the batch had the same gradient in the first {SAME_DATA_UPDATES} steps: every rank or "
                 "micro-batch draws the same samples. Give each its own (seed by rank, or a DistributedSampler)."
             )

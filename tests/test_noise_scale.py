@@ -99,6 +99,24 @@ def test_loss_scale_is_taken_out_of_both_norms():
     assert scaled.estimate().trace == pytest.approx(plain.estimate().trace, rel=1e-4)
 
 
+@pytest.mark.parametrize(("noisy_steps", "refused"), [(0, True), (1, False)])
+def test_shares_that_are_alike_are_refused_from_the_start_and_not_where_a_run_diverges(noisy_steps, refused):
+    model = nn.Linear(4, 1, bias=False)
+    noise_scale = NoiseScale(model, micro_batches=True)
+    for step in range(noisy_steps + 12):
+        model.zero_grad()
+        shares = torch.randn(2, 4) if step < noisy_steps else torch.full((2, 4), 10.0**step)
+        for share in shares:
+            (model(share).sum() / 2).backward()
+            noise_scale.micro_batch(1, weight=1 / 2)
+        noise_scale.update()
+    if refused:
+        with pytest.raises(NoiseScaleError, match="every rank or micro-batch draws the same samples"):
+            noise_scale.flush()
+    else:
+        noise_scale.flush()
+
+
 def test_half_precision_gradients_are_squared_in_float32():
     gradient = torch.full((65_536,), 300.0, dtype=torch.float16)  # its norm, 76,800, is above float16's 65,504
     assert float(squared_norm([gradient])) == pytest.approx(300.0**2 * 65_536)
