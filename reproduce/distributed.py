@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,17 @@ def launched_from_outside() -> bool:
     return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
+def warn_of_kept_addresses() -> None:
+    """Where torchrun restarts ranks with one store for all restarts, new ones may read the addresses of killed ones."""
+    restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
+    if restarts and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ["RANK"] == "0":
+        warnings.warn(
+            "torchrun keeps the addresses of killed ranks, and a restart that meets one fails: set "
+            f"TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment of torchrun --max-restarts={restarts}.",
+            stacklevel=2,
+        )
+
+
 def with_process_group(function: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
     """Joins the process group that the environment describes, calls function(ranks, *arguments), leaves it."""
     on = torch.device(devices[int(os.environ.get("LOCAL_RANK", "0")) % len(devices)])
@@ -60,6 +72,7 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
     """
     devices = devices_called(device)
     if launched_from_outside():
+        warn_of_kept_addresses()
         return with_process_group(function, devices, *arguments)
     with held(devices, ranks) as devices:
         if ranks == 1:

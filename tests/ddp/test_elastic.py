@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reproduce.distributed import warn_of_kept_addresses
 from reproduce.records import Record, read_record
 
 
@@ -17,7 +18,8 @@ def start(folder: Path) -> subprocess.Popen:
     run = ["task=mnist/mini", "run.batch_size=16", "run.learning_rate=0.07", "task.evaluation_images=100"]
     run += ["task.goals=[0.01]", "grid.budget={steps: 200, examples: 0}", "trainer.checkpoint_seconds=0"]
     command = [*torchrun, "-m", "reproduce", *run, f"outputs={folder}"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def record(folder: Path) -> Record | None:
@@ -52,3 +54,12 @@ def test_killed_rank_restarts_from_the_last_checkpoint_and_ends_bit_equal(tmp_pa
     assert killed.outcome["weights_sha256"] == reference.outcome["weights_sha256"]
     assert [entry["step"] for entry in killed.evaluations] == [entry["step"] for entry in reference.evaluations]
     assert killed.evaluations[-1]["examples"] == 16 * 200
+
+
+@pytest.mark.parametrize(("restarts", "shared", "warnings"), [("3", "True", 1), ("3", "False", 0), ("0", "True", 0)])
+def test_store_that_keeps_addresses_of_killed_ranks_is_warned_of(monkeypatch, recwarn, restarts, shared, warnings):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", shared)
+    warn_of_kept_addresses()
+    assert ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in str(warned.message) for warned in recwarn] == [True] * warnings
