@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 
 class NoiseScaleError(RuntimeError):
@@ -61,7 +61,7 @@ def ratio_interval(
     Returns:
         value None where the denominator cannot be told from 0 (then the ratio is at least `low`, with no upper end).
     """
-    t_sq = float(student_t.ppf(0.5 + confidence / 2, dof)) ** 2
+    t_sq = float(stdtrit(dof, 0.5 + confidence / 2)) ** 2
     var_n, cov, var_d = covariance[0, 0], covariance[0, 1], covariance[1, 1]
     # |G|^2 cannot be negative: an average below 0 bounds the ratio no tighter than one of 0.
     denominator = max(denominator, 0.0)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import t as student_t
+from scipy.special import ndtr, stdtrit
 
 MIN_SIZES = 3  # two unknowns, and one more to tell how well the law fits
 MARGIN = 100.0  # B_noise is looked for from min(B) / 100 to 100 max(B); an interval that ends there has no end
@@ -166,7 +165,7 @@ def tail(blocks: int, confidence: float) -> float:
     Few blocks have resamples that scatter too little: the percentile is taken further out, as Student's t would be
     (the expanded percentile interval of Hesterberg 2015).
     """
-    return float(ndtr(np.sqrt(blocks / (blocks - 1)) * student_t.ppf((1 - confidence) / 2, blocks - 1)))
+    return float(ndtr(np.sqrt(blocks / (blocks - 1)) * stdtrit(blocks - 1, (1 - confidence) / 2)))
 
 
 def _fit(sizes: np.ndarray, values: Sequence[float], resampled: Sequence[np.ndarray], level: float) -> NoiseLaw:

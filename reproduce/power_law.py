@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def fit_power_law(points: Sequence[Estimated], confidence: float = 0.95) -> Powe
     if not any(len({point.x for point in points if point.group == group}) > 1 for group in groups):
         return None
     logs = np.log([(point.x, point.value, point.low, point.high) for point in points])
-    weights = 1 / ((logs[:, 3] - logs[:, 2]) / (2 * stats.norm.ppf(0.975))) ** 2
+    weights = 1 / ((logs[:, 3] - logs[:, 2]) / (2 * ndtri(0.975))) ** 2
     factors = np.array([[float(point.group == group) for group in groups] for point in points])
     design = np.concatenate([logs[:, :1], factors], axis=1)
     bread = np.linalg.inv(design.T @ (design * weights[:, None]))
@@ -65,7 +65,7 @@ def fit_power_law(points: Sequence[Estimated], confidence: float = 0.95) -> Powe
     low = high = None
     if freedom > 0:
         scatter = max(1.0, float(weights @ np.square(residuals)) / freedom)
-        reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(scatter * bread[0, 0])
+        reach = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(scatter * bread[0, 0])
         low, high = exponent - reach, exponent + reach
     return PowerLaw(exponent, low, high, math.exp(coefficients[1]), len(points), rms)
 

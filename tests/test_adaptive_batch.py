@@ -171,9 +171,9 @@ def test_examples_at_the_goal_lie_between_those_of_the_evaluations_around_it():
 def test_the_experiment_from_sweep_to_figure(tmp_path):
     """The quadratic's noise scale hardly varies: gamma is 1 within its interval."""
     assert "Run the sweep first" in sweep_small_quadratic(tmp_path, "comparison=adaptive_batch").stderr
-    assert sweep_small_quadratic(tmp_path).returncode == 0
+    assert sweep_small_quadratic(tmp_path).code == 0
     ended = sweep_small_quadratic(tmp_path, "comparison=adaptive_batch")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     folder = tmp_path / "noisy_quadratic" / "mini"
     result = json.loads((folder / "adaptive_batch.json").read_text())
     assert result["gamma_low"] <= 1 <= result["gamma_high"]

@@ -4,72 +4,25 @@ import fcntl
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
+from conftest import SCREEN, Ended, reproduce
 
-from reproduce.__main__ import command, main
 from reproduce.records import read_record
 
 SUITE = Path(__file__).parents[1]
-SCREEN = 15  # lines
 QUICK = ("task=noisy_quadratic/mini", "grid.budget={steps: 20, examples: 0}")
 RUN = (*QUICK, "run.batch_size=4", "run.learning_rate=0.2857")
 SWEEP = ("-m", *QUICK, "sweep.batch_sizes=[4,16]", "hydra.launcher.n_jobs=1")
 RUNS = Path("outputs/noisy_quadratic/mini/runs")  # of both; the run above is the first that the sweep wants
 
 
-@dataclass
-class Ended:
-    """A command that ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    def told(self, *parts: str) -> None:
-        """Asserts that it failed with one message that fits a screen and holds all of `parts`."""
-        assert self.code not in (0, None)
-        assert self.stderr.startswith("error: "), self.stderr
-        assert "Traceback" not in self.stderr
-        assert len(self.stderr.splitlines()) <= SCREEN, self.stderr
-        assert self.stdout == ""
-        for part in parts:
-            assert part in self.stderr
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Commands are given from an empty folder."""
     monkeypatch.chdir(tmp_path)
-    hydra_config = HydraConfig.instance().cfg
-    yield tmp_path
-    HydraConfig.instance().cfg = hydra_config
-
-
-@pytest.fixture
-def reproduce(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> Callable[..., Ended]:
-    """`python -m reproduce` with these arguments, in this process: a new one takes seconds to import torch."""
-
-    def call(*arguments: str) -> Ended:
-        monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-        monkeypatch.setattr(sys, "argv", ["reproduce", *arguments])
-        GlobalHydra.instance().clear()
-        capfd.readouterr()
-        code = 0
-        try:
-            command(main)
-        except SystemExit as end:
-            code = 1 if isinstance(end.code, str) else end.code
-            if isinstance(end.code, str):
-                print(end.code, file=sys.stderr)  # as the interpreter does
-        return Ended(code, *capfd.readouterr())
-
-    return call
+    return tmp_path
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -128,7 +81,7 @@ EVERYWHERE = [
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
 @pytest.mark.parametrize(("arguments", "parts"), EVERYWHERE)
-def test_wrong_field_is_told_before_anything_is_written(reproduce, folder, base, arguments, parts):
+def test_wrong_field_is_told_before_anything_is_written(folder, base, arguments, parts):
     reproduce(*base, *arguments).told(*parts)
     assert files(folder) == {}
 
@@ -152,12 +105,12 @@ def test_wrong_field_is_told_before_anything_is_written(reproduce, folder, base,
         (["run.limits=100"], ["run.limits must be a list"]),
     ],
 )
-def test_wrong_field_of_a_run_is_told_before_anything_is_written(reproduce, folder, arguments, parts):
+def test_wrong_field_of_a_run_is_told_before_anything_is_written(folder, arguments, parts):
     reproduce(*RUN, *arguments).told(*parts)
     assert files(folder) == {}
 
 
-def test_run_without_batch_size_and_learning_rate_is_told_both_ways_on(reproduce, folder):
+def test_run_without_batch_size_and_learning_rate_is_told_both_ways_on(folder):
     reproduce(*QUICK).told("run.batch_size=...", "run.learning_rate=...", "-m")
     reproduce(*QUICK, "run.batch_size=4").told("needs run.learning_rate=....")
     assert files(folder) == {}
@@ -191,7 +144,7 @@ def test_run_without_batch_size_and_learning_rate_is_told_both_ways_on(reproduce
         (["hydra.launcher.n_jobs=all"], ["hydra.launcher.n_jobs", "'all'"]),
     ],
 )
-def test_wrong_field_of_a_sweep_is_told_before_anything_is_written(reproduce, folder, arguments, parts):
+def test_wrong_field_of_a_sweep_is_told_before_anything_is_written(folder, arguments, parts):
     base = [argument for argument in SWEEP if not ("~grid" in arguments and argument.startswith("grid."))]
     reproduce(*base, *arguments).told(*parts)
     assert files(folder) == {}
@@ -252,7 +205,7 @@ SWEEP_OWN = ("-m", "--config-dir", "conf", "task=own/mini", "hydra.launcher.n_jo
 
 @pytest.mark.parametrize("base", [RUN_OWN, SWEEP_OWN], ids=["run", "sweep"])
 @pytest.mark.parametrize("missing", ["task", "optimizer", "grid"])
-def test_own_task_file_without_a_section_is_told_which(reproduce, folder, base, missing):
+def test_own_task_file_without_a_section_is_told_which(folder, base, missing):
     own_task(folder, *(name for name in SECTIONS if name != missing))
     before = files(folder)
     reproduce(*base).told(f"no section '{missing}", "task, optimizer and grid", "README")
@@ -260,14 +213,14 @@ def test_own_task_file_without_a_section_is_told_which(reproduce, folder, base, 
 
 
 @pytest.mark.parametrize("base", [RUN_OWN, SWEEP_OWN], ids=["run", "sweep"])
-def test_own_task_file_without_the_package_line_is_told_so(reproduce, folder, base):
+def test_own_task_file_without_the_package_line_is_told_so(folder, base):
     own_task(folder, *SECTIONS, top="")
     before = files(folder)
     reproduce(*base).told("task._target_ is missing", "# @package _global_", "README")
     assert files(folder) == before
 
 
-def test_config_dir_that_does_not_exist_is_named(reproduce, folder):
+def test_config_dir_that_does_not_exist_is_named(folder):
     reproduce(*RUN_OWN).told(str(folder / "conf"), "not found")
 
 
@@ -281,7 +234,7 @@ def test_config_dir_that_does_not_exist_is_named(reproduce, folder):
     ],
     ids=["raising", "without goals", "with a syntax error"],
 )
-def test_own_task_that_cannot_be_built_is_told_why(reproduce, folder, monkeypatch, base, name, body, parts):
+def test_own_task_that_cannot_be_built_is_told_why(folder, monkeypatch, base, name, body, parts):
     own_module(folder, monkeypatch, name, body)
     own_task(folder, *SECTIONS, target=f"{name}.Own")
     before = files(folder)
@@ -294,7 +247,7 @@ def test_own_task_that_cannot_be_built_is_told_why(reproduce, folder, monkeypatc
     [(*RUN_OWN, "run.batch_size=50"), (*SWEEP_OWN, "sweep.batch_sizes=[40,50]")],
     ids=["run", "sweep"],
 )
-def test_batch_size_that_cuts_a_sample_is_told_what_divides(reproduce, folder, monkeypatch, base):
+def test_batch_size_that_cuts_a_sample_is_told_what_divides(folder, monkeypatch, base):
     own_module(folder, monkeypatch, "own_sequences", "    unit = 'token'\n    units_per_sample = 20")
     own_task(folder, *SECTIONS, target="own_sequences.Own")
     reproduce(*base).told("50 tokens", "samples of 20 token(s)", "multiple of 20")
@@ -306,13 +259,13 @@ def test_batch_size_that_cuts_a_sample_is_told_what_divides(reproduce, folder, m
 
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
-def test_outputs_that_cannot_be_written_are_told_with_the_way_out(reproduce, folder, base):
+def test_outputs_that_cannot_be_written_are_told_with_the_way_out(folder, base):
     (folder / "file").write_text("kept")
     reproduce(*base, "outputs=file/outputs").told(str(folder / "file/outputs"), "cannot be written", "outputs=FOLDER")
     assert files(folder) == {"file": b"kept"}
 
 
-def test_results_that_cannot_be_written_are_told_before_the_sweep(reproduce, folder):
+def test_results_that_cannot_be_written_are_told_before_the_sweep(folder):
     (folder / "file").write_text("kept")
     reproduce(*SWEEP, "results=file/results").told(str(folder / "file/results"), "cannot be written", "results=FOLDER")
     assert files(folder) == {"file": b"kept"}
@@ -324,14 +277,14 @@ MNIST_FILES = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-image
 
 
 @pytest.mark.parametrize("base", [PAPER_RUN, PAPER_SWEEP], ids=["run", "sweep"])
-def test_missing_data_is_told_with_its_folder_files_and_command(reproduce, folder, base):
+def test_missing_data_is_told_with_its_folder_files_and_command(folder, base):
     raw = folder / "elsewhere/MNIST/raw"
     reproduce(*base).told(str(raw), *MNIST_FILES, "task.download=true", "task.data_dir=FOLDER")
     assert files(folder) == {}
 
 
 @pytest.mark.parametrize("base", [PAPER_RUN, PAPER_SWEEP], ids=["run", "sweep"])
-def test_damaged_data_is_told_and_kept(reproduce, folder, base):
+def test_damaged_data_is_told_and_kept(folder, base):
     raw = folder / "elsewhere/MNIST/raw"
     raw.mkdir(parents=True)
     for name in MNIST_FILES:
@@ -342,7 +295,7 @@ def test_damaged_data_is_told_and_kept(reproduce, folder, base):
 
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
-def test_wandb_that_is_not_installed_is_told_before_a_run_is_recorded(reproduce, folder, monkeypatch, base):
+def test_wandb_that_is_not_installed_is_told_before_a_run_is_recorded(folder, monkeypatch, base):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "wandb" else find(name, *_))
     reproduce(*base, "logger=wandb").told("logger=wandb", "pip install 'critical-batch[wandb]'")
@@ -350,7 +303,7 @@ def test_wandb_that_is_not_installed_is_told_before_a_run_is_recorded(reproduce,
 
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
-def test_gpu_that_is_not_there_is_told(reproduce, folder, monkeypatch, base):
+def test_gpu_that_is_not_there_is_told(folder, monkeypatch, base):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     reproduce(*base, "trainer.device=cuda").told("trainer.device=cuda", "no GPU", "trainer.device=auto")
     assert not list(folder.rglob("*.jsonl"))
@@ -360,7 +313,7 @@ def test_gpu_that_is_not_there_is_told(reproduce, folder, monkeypatch, base):
 
 
 @pytest.fixture
-def record(reproduce, folder) -> Path:
+def record(folder) -> Path:
     """The record of the run that RUN names, complete."""
     assert reproduce(*RUN).code == 0
     (path,) = (folder / RUNS).glob("*.jsonl")
@@ -368,7 +321,7 @@ def record(reproduce, folder) -> Path:
 
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
-def test_record_damaged_in_the_middle_is_told_by_line_and_kept(reproduce, folder, record, base):
+def test_record_damaged_in_the_middle_is_told_by_line_and_kept(folder, record, base):
     lines = record.read_bytes().splitlines(keepends=True)
     record.write_bytes(b"".join([*lines[:4], lines[4][:30] + b"\n", *lines[5:]]))
     before = files(folder)
@@ -377,7 +330,7 @@ def test_record_damaged_in_the_middle_is_told_by_line_and_kept(reproduce, folder
 
 
 @pytest.mark.parametrize("base", [RUN, SWEEP], ids=["run", "sweep"])
-def test_record_of_another_configuration_under_the_name_is_told_and_kept(reproduce, folder, record, base):
+def test_record_of_another_configuration_under_the_name_is_told_and_kept(folder, record, base):
     reproduce(*RUN, "task.noise=21")
     (other,) = set((folder / RUNS).glob("*.jsonl")) - {record}
     other.rename(record)
@@ -386,7 +339,7 @@ def test_record_of_another_configuration_under_the_name_is_told_and_kept(reprodu
     assert {path: content for path, content in files(folder).items() if not path.endswith(".lock")} == before
 
 
-def test_second_sweep_in_one_folder_is_told_of_the_first(reproduce, folder):
+def test_second_sweep_in_one_folder_is_told_of_the_first(folder):
     (folder / RUNS).mkdir(parents=True)
     with open(folder / RUNS / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -404,7 +357,7 @@ TOO_MANY = """    def loss(self, model, batch):
         return super().loss(model, batch)"""
 
 
-def test_run_that_fails_is_recorded_and_told_with_its_place(reproduce, folder, monkeypatch):
+def test_run_that_fails_is_recorded_and_told_with_its_place(folder, monkeypatch):
     own_module(folder, monkeypatch, "own_failing", TOO_MANY)
     own_task(folder, *SECTIONS, target="own_failing.Own")
     ended = reproduce(*RUN_OWN, "run.batch_size=16")
@@ -417,7 +370,7 @@ def test_run_that_fails_is_recorded_and_told_with_its_place(reproduce, folder, m
     assert read_record(path).outcome["error"] == "RuntimeError: sixteen is too many"
 
 
-def test_sweep_in_which_a_batch_size_fails_goes_on_and_tells_it_at_the_end(reproduce, folder, monkeypatch):
+def test_sweep_in_which_a_batch_size_fails_goes_on_and_tells_it_at_the_end(folder, monkeypatch):
     own_module(folder, monkeypatch, "own_frail", TOO_MANY)
     own_task(folder, *SECTIONS, target="own_frail.Own")
     sweep = (*SWEEP_OWN, "sweep.curvature_samples=0")
@@ -445,7 +398,7 @@ def test_sweep_in_which_a_batch_size_fails_goes_on_and_tells_it_at_the_end(repro
     assert "reached" in {record.status for record in records}
 
 
-def test_sweep_in_which_all_fails_tells_the_first_and_writes_no_results(reproduce, folder, monkeypatch):
+def test_sweep_in_which_all_fails_tells_the_first_and_writes_no_results(folder, monkeypatch):
     own_module(folder, monkeypatch, "own_hopeless", TOO_MANY)
     own_task(folder, *SECTIONS, target="own_hopeless.Own")
     ended = reproduce(*SWEEP_OWN, "sweep.batch_sizes=[16]")

@@ -1,11 +1,10 @@
 """Runs that differ in one quantity, through the command line, against the noisy quadratic's closed form."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SMALL_QUADRATIC, composed, sweep_small_quadratic
+from conftest import SMALL_QUADRATIC, Ended, composed, sweep_small_quadratic
 
 from reproduce.comparison import comparison_from_config, exponent, spread
 from reproduce.noise_at_goal import NoiseAtGoal
@@ -16,7 +15,7 @@ RUNS = ",".join(f"{name}:{{value:{noise},overrides:['task.noise={noise}']}}" for
 COMPARISON = f"+comparisons.noise={{quantity:noise,batch_size:64,learning_rate:0.3,seeds:2,runs:{{{RUNS}}}}}"
 
 
-def compare(folder: Path) -> subprocess.CompletedProcess:
+def compare(folder: Path) -> Ended:
     return sweep_small_quadratic(folder, COMPARISON, "comparison=noise")
 
 
@@ -28,7 +27,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def printed(folder) -> str:
     ended = compare(folder)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     return ended.stdout
 
 

@@ -14,14 +14,14 @@ from reproduce.settings import ConfigError
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("linear_rule")
     ended = sweep_small_quadratic(folder)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     return folder
 
 
 @pytest.fixture(scope="module")
 def printed(folder) -> str:
     ended = sweep_small_quadratic(folder, "comparison=linear_rule", "sweep.seeds=2")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.stderr
     return ended.stdout
 
 
@@ -70,7 +70,7 @@ def test_runs_are_given_up_at_a_multiple_of_the_best_steps(folder, result):
 
 def test_without_a_sweep_it_says_what_to_run(tmp_path):
     ended = sweep_small_quadratic(tmp_path, "comparison=linear_rule")
-    assert ended.returncode != 0
+    assert ended.code != 0
     assert "Run the sweep first: make reproduce-noisy_quadratic" in ended.stderr
     assert "Traceback" not in ended.stderr
 
