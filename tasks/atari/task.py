@@ -15,7 +15,7 @@ from tasks.task import Batch, Sampler, Task, TaskError, random_generator
 
 GAMES = ("alien", "beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")  # App. A.4
 SCORES = {"game": "mean game score", "points": "share of points won"}
-LOWEST_SCORES = {"pong": -21.0}  # before there is any result; 0 in all others
+LOWEST_SCORES = {"pong": -21.0}  # of a game; 0 in all others
 RECENT_GAMES, RECENT_POINTS = 50, 500  # that a score is the mean of; at least as many games as there are environments
 
 
@@ -26,7 +26,8 @@ class Atari(Task):
     hidden: units of the two layers that read the RAM.
     goals: scores from easy to hard.
     score: "game": mean unclipped score of the last 50 games, or of as many as there are environments if these are
-    more; "points": share of the last 500 points that the agent won, for games of two players.
+    more; "points": share of the last 500 points that the agent won, for games of two players. Until there are as
+    many, those that are missing count as the worst: a goal is not reached by the luck of the first few.
     start_states: how many are made, and so the largest number of environments. data_dir: where they are kept.
     """
 
@@ -108,12 +109,12 @@ class Atari(Task):
         }
 
     def score_run(self, model: nn.Module, reports: Sequence[dict]) -> float:
-        """Mean of the latest results over all ranks; the lowest score there is before there is any."""
+        """Mean of the latest results over all ranks."""
+        window = self.window(reports[0]["environments"])
         latest = sorted((entry for report in reports for entry in report["results"]), key=lambda entry: entry[0])
-        latest = latest[-self.window(reports[0]["environments"]) :]
-        if latest:
-            return sum(result for _, result in latest) / len(latest)
-        return LOWEST_SCORES.get(self.game, 0.0) if self.counts_games else 0.0
+        latest = [result for _, result in latest[-window:]]
+        worst = LOWEST_SCORES.get(self.game, 0.0) if self.counts_games else 0.0
+        return (sum(latest) + (window - len(latest)) * worst) / window
 
     def evaluate(self, model: nn.Module) -> float:
         """The score of new environments, played until there are enough results."""

@@ -177,8 +177,13 @@ def test_score_is_the_mean_of_the_latest_results_over_all_ranks(task):
     assert task("pong").score_run(None, [{"environments": 2, "results": []}]) == -21.0
     many = [{"environments": 100, "results": [(step, float(step)) for step in range(200)]}]
     assert atari.score_run(None, many) == np.mean(range(100, 200))
-    points = task("pong", score="points")
-    assert points.window(512) == 500
+
+
+def test_results_that_are_missing_count_as_the_worst(task):
+    one_win = [{"environments": 512, "results": [(1, 1.0)]}]
+    assert task("pong", score="points").score_run(None, one_win) == 1 / 500
+    assert task("breakout").score_run(None, [{"environments": 2, "results": [(1, 5.0)] * 20}]) == 5 * 20 / 50
+    assert task("pong").score_run(None, [{"environments": 100, "results": [(1, 21.0)]}]) == (21 - 99 * 21) / 100
 
 
 def test_screens_are_stacked_and_black_before_a_game_begins():
