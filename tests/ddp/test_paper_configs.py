@@ -40,7 +40,7 @@ CASES = {
     "svhn_vae": Case(8, 3e-5),
     "cifar10": Case(64, 0.01, group=32, overrides=("task.blocks=1",)),  # ResNet-32 itself trains in test_image_tasks.py
     # ResNet-50 itself, on images that a CPU takes in seconds; bfloat16 would hide differences between ranks.
-    "imagenet": Case(4, 0.003, (3, 64, 64), 2, ("task.image_size=64", "task.group=2", "trainer.precision=float32")),
+    "imagenet": Case(4, 0.001, (3, 64, 64), 2, ("task.image_size=64", "task.group=2", "trainer.precision=float32")),
 }
 NAMES = list(CASES)
 
@@ -169,7 +169,7 @@ def test_two_ranks_train_the_weights_of_one(trained, name):
     together = torch.tensor(trained[2][name]["weights"])
     moved = (alone - start).norm()
     assert moved > 1e-3 * start.norm()
-    assert (together - alone).norm() < 1e-2 * moved
+    assert (together - alone).norm() < 1e-3 * moved
 
 
 @pytest.mark.parametrize("name", NAMES)
