@@ -39,7 +39,7 @@ $(VENV)/installed: pyproject.toml
 test: $(VENV)/installed ## run the tests, lint included
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest --numprocesses auto --dist loadscope
+	$(BIN)/pytest --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 lint: $(VENV)/installed ## mend what ruff can mend
 	$(BIN)/ruff check --fix .

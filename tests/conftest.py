@@ -49,6 +49,12 @@ SMALL_QUADRATIC = [
 """Of noisy_quadratic: a sweep takes seconds."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules with slow tests first, so that no worker is left with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @dataclass
 class Ended:
     """A command that ended."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL_QUADRATIC
+from conftest import SMALL_QUADRATIC, reproduce
 
 from reproduce.checkpoint import load_checkpoint, save_checkpoint
 from reproduce.records import RecordError, RecordWriter, read_record
@@ -16,15 +16,18 @@ from reproduce.results import write_json
 ONE_ROUND = ["sweep=grid", "sweep.octaves=1", "sweep.spacings=[1]", "sweep.batch_sizes=[16,64]"]
 
 
-def sweep(folder: Path, file_bytes: int | None = None) -> subprocess.CompletedProcess:
+def arguments(folder: Path) -> list[str]:
+    sweep = ["-m", "task=noisy_quadratic/mini", *SMALL_QUADRATIC, *ONE_ROUND, "sweep.curvature_samples=0"]
+    return [*sweep, "hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
+
+
+def sweep(folder: Path, file_bytes: int) -> subprocess.CompletedProcess:
     """With files limited to a size, which fails as a full disk does: in the middle of a line."""
 
     def limit() -> None:
-        if file_bytes:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
-    command = [sys.executable, "-m", "reproduce", "-m", "task=noisy_quadratic/mini", *SMALL_QUADRATIC, *ONE_ROUND]
-    command += ["sweep.curvature_samples=0", "hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
+    command = [sys.executable, "-m", "reproduce", *arguments(folder)]
     return subprocess.run(command, capture_output=True, text=True, timeout=280, preexec_fn=limit)
 
 
@@ -37,7 +40,7 @@ def measured(folder: Path) -> dict:
 @pytest.mark.slow
 def test_a_full_disk_is_told_and_the_sweep_goes_on_when_there_is_room(tmp_path):
     undisturbed, full = tmp_path / "a", tmp_path / "b"
-    assert sweep(undisturbed).returncode == 0
+    assert reproduce(*arguments(undisturbed)).code == 0
     for file_bytes, unwritten in ((1_500, ".jsonl"), (40_000, ".png")):  # records, then figures
         ended = sweep(full, file_bytes)
         assert ended.returncode == 1
@@ -45,8 +48,8 @@ def test_a_full_disk_is_told_and_the_sweep_goes_on_when_there_is_room(tmp_path):
         assert "start the same command again" in ended.stderr
         assert "Traceback" not in ended.stderr
     assert not list(full.rglob("*.partial"))
-    again = sweep(full)
-    assert again.returncode == 0, again.stderr
+    again = reproduce(*arguments(full))
+    assert again.code == 0, again.stderr
     assert "all 6 runs are there already" in again.stdout  # those from before the figures
     assert measured(full) == measured(undisturbed)
 

@@ -80,7 +80,7 @@ def refusals(ranks: Ranks) -> list[str]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> dict:
-    """Results of train_a_little by (task, ranks, micro-batches)."""
+    """Results of train_a_little by (task, ranks, micro-batches), and those of `refusals` on two ranks."""
     folder = tmp_path_factory.mktemp("ddp")
     results = {}
     for size in (1, 2, 4):
@@ -98,7 +98,8 @@ def trained(tmp_path_factory) -> dict:
 
 def train_all(ranks: Ranks, jobs: list) -> dict:
     torch.set_num_threads(1)
-    return {(name, m): train_a_little(ranks, config, size, steps) for name, m, config, size, steps in jobs}
+    results = {(name, m): train_a_little(ranks, config, size, steps) for name, m, config, size, steps in jobs}
+    return results | ({("refusals", 0): refusals(ranks)} if ranks.size == 2 else {})
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -135,8 +136,8 @@ def test_every_split_of_one_global_batch_finds_the_same_noise_scale(trained, ran
     assert estimate.low * 0.95 <= exact.b_simple <= estimate.high * 1.05
 
 
-def test_same_data_is_refused_and_unequal_shares_are_counted_right():
-    message, trace, grad_sq = run_on_ranks(refusals, 2, "cpu")
+def test_same_data_is_refused_and_unequal_shares_are_counted_right(trained):
+    message, trace, grad_sq = trained["refusals", 2, 0]
     assert "every rank" in message
     assert trace == pytest.approx(20, rel=0.1)
     assert grad_sq == pytest.approx(0, abs=0.25)
