@@ -1,9 +1,11 @@
-"""Disks that are full and folders that cannot be written: told in one message, with nothing lost."""
+"""Full disks, folders that cannot be written and clocks set back: told in one message, with nothing lost."""
 
+import itertools
 import json
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,14 +35,20 @@ def sweep(folder: Path, file_bytes: int) -> subprocess.CompletedProcess:
 
 def measured(folder: Path) -> dict:
     summary = json.loads((folder / "noisy_quadratic/mini/summary.json").read_text())
-    del summary["command"], summary["sweep"]["seconds"]
+    del summary["command"], summary["date"], summary["sweep"]["seconds"]
     return summary
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert reproduce(*arguments(folder)).code == 0
+    return measured(folder)
+
+
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_the_sweep_goes_on_when_there_is_room(tmp_path):
-    undisturbed, full = tmp_path / "a", tmp_path / "b"
-    assert reproduce(*arguments(undisturbed)).code == 0
+def test_a_full_disk_is_told_and_the_sweep_goes_on_when_there_is_room(tmp_path, undisturbed):
+    full = tmp_path
     for file_bytes, unwritten in ((1_500, ".jsonl"), (40_000, ".png")):  # records, then figures
         ended = sweep(full, file_bytes)
         assert ended.returncode == 1
@@ -51,7 +59,20 @@ def test_a_full_disk_is_told_and_the_sweep_goes_on_when_there_is_room(tmp_path):
     again = reproduce(*arguments(full))
     assert again.code == 0, again.stderr
     assert "all 6 runs are there already" in again.stdout  # those from before the figures
-    assert measured(full) == measured(undisturbed)
+    assert measured(full) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_clock_that_runs_backwards_changes_nothing(tmp_path, undisturbed, monkeypatch):
+    clock = itertools.count(2e9, -3600)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: next(clock))
+        assert reproduce(*arguments(tmp_path)).code == 0
+        again = reproduce(*arguments(tmp_path))
+    assert again.code == 0
+    assert "all 6 runs are there already" in again.stdout
+    assert measured(tmp_path) == undisturbed
+    assert next(clock) < 2e9 - 3600, "nobody asked for the time"
 
 
 def test_a_line_that_was_cut_short_by_a_full_disk_is_written_anew(tmp_path):
