@@ -32,7 +32,7 @@ def arguments(folder: Path) -> list[str]:
 def summary(folder: Path) -> dict:
     """What was measured, without what depends on place and time."""
     content = json.loads((folder / "results/noisy_quadratic/mini/summary.json").read_text())
-    del content["command"], content["sweep"]["seconds"]
+    del content["command"], content["date"], content["sweep"]["seconds"]
     return content
 
 
