@@ -37,7 +37,7 @@ def start(folder: Path, ranks: int) -> subprocess.Popen:
 def summary(folder: Path) -> dict:
     """What was measured, without what depends on time and place."""
     content = json.loads((folder / "noisy_quadratic/mini/summary.json").read_text())
-    del content["command"], content["date"], content["sweep"]["seconds"]
+    del content["command"], content["commit"], content["date"], content["sweep"]["seconds"]
     return content
 
 
