@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from reproduce.records import read_record
 
 PATIENCE = 900  # seconds for one sweep that nobody kills, or a sign of life of one that is to be killed
+STARTS = 3  # in a row without a kill, after which a sweep has ended
 
 
 def command(folder: Path, ranks: int) -> list[str]:
@@ -61,27 +63,48 @@ def processes_of(session: int) -> list[int]:
     return [int(pid) for pid in listed.split()]
 
 
-def kill_at_random(folder: Path, ranks: int, rng: random.Random) -> bool:
-    """Starts the sweep and kills all of it, or one of its processes; False if it ended before."""
+def wait_for_a_moment(process: subprocess.Popen, folder: Path, ranks: int, rng: random.Random) -> None:
+    """Until a random moment after the next evaluation, or while the sweep starts; or until the sweep ends."""
     before = work_done(folder)
-    process = start(folder, ranks)
     deadline = time.monotonic() + PATIENCE
-    at_work = rng.random() < 0.8  # or while it starts
+    at_work = rng.random() < 0.8
     while at_work and work_done(folder) == before and process.poll() is None:
         assert time.monotonic() < deadline, f"no sign of life: {folder / 'log'}"
         time.sleep(0.05)
-    time.sleep(rng.uniform(0, 3 * ranks))
-    if process.poll() is not None:
-        return False
-    victims = processes_of(process.pid)
-    if rng.random() < 0.5:
-        victims = rng.sample(victims, 1)
-    kill(victims)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=rng.uniform(0, 3 * ranks))
+
+
+def disturb(folder: Path, kills: int, ranks: int, rng: random.Random) -> Iterator[int]:
+    """Kills all of a sweep, or one of its processes, at random moments; starts it again wherever it ended too early.
+
+    Yields the runs that have ended, after each kill; stops when the sweep has ended or `kills` are done.
+    """
+    kept = {}
+    process = start(folder, ranks)
+    done = starts = 0
     try:
-        process.wait(timeout=PATIENCE)
+        while done < kills:
+            wait_for_a_moment(process, folder, ranks, rng)
+            if process.poll() == 0:
+                return
+            if process.poll() is None:
+                victims = processes_of(process.pid)
+                kill(victims if rng.random() < 0.3 else rng.sample(victims, 1))
+                done += 1
+                starts = 0
+                now = records(folder)
+                assert now.items() >= kept.items(), "a run that had ended was lost or changed"
+                kept = now
+                yield len(now)
+            else:
+                kill(processes_of(process.pid))  # what is left of a sweep whose first process was killed
+                assert starts < STARTS, f"ends by itself: {folder / 'log'}"
+                starts += 1
+                process = start(folder, ranks)
     finally:
-        kill(processes_of(process.pid))  # what is left of a sweep whose first process was killed
-    return True
+        kill(processes_of(process.pid))
+        process.wait(timeout=PATIENCE)
 
 
 def kill(processes: list[int]) -> None:
@@ -108,16 +131,12 @@ def soak(folder: Path, kills: int, ranks: int, seed: int = 0) -> int:
     began = time.monotonic()
     while done < kills:
         killed = folder / f"killed_{sweeps}"
-        kept = {}
-        while done < kills and kill_at_random(killed, ranks, rng):
+        for ended in disturb(killed, kills - done, ranks, rng):
             done += 1
-            now = records(killed)
-            assert now.items() >= kept.items(), "a run that had ended was lost or changed"
-            kept = now
             left = (time.monotonic() - began) / done * (kills - done)
-            text = f"{done} of {kills} kills, {len(now)} runs of sweep {sweeps} ended, about {left:.0f} s left"
+            text = f"{done} of {kills} kills, {ended} runs of sweep {sweeps} ended, about {left:.0f} s left"
             print(f"{ranks} rank(s): {text}", flush=True)
-        for _ in range(3):  # a sweep says so, with status 1, where a run was cut off
+        for _ in range(STARTS):  # a sweep says so, with status 1, where a run was cut off
             if start(killed, ranks).wait(timeout=PATIENCE) == 0:
                 break
         found = records(killed)
