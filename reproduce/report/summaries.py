@@ -243,6 +243,6 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """The name that the paper gives the task, else the task's own; a game's own, since Atari is seven."""
+        """The name that the paper gives the task, else the task's own in words: "atari_pong" is "Atari pong"."""
         row = published.TABLE_1.get(self.task)
-        return row.name if row else self.task
+        return row.name if row else self.task.replace("_", " ").capitalize()

@@ -42,8 +42,7 @@ FIGURES = (
 
 def task_heading(summary: Summary) -> Heading:
     """The heading of the sweep's section; no other section has the same."""
-    title = summary.title if summary.title == summary.task else f"{summary.title} ({summary.task})"
-    return Heading(2, f"{title}, {summary.scale} scale")
+    return Heading(2, f"{summary.title} ({summary.task}), {summary.scale} scale")
 
 
 def task_section(summary: Summary, folder: Path, figures: Collection[str]) -> list[Block]:

@@ -73,7 +73,7 @@ def test_scales_have_rows_of_their_own(markdown):
     row = f"| {task} | paper | image | 22 [20, 24.2] | 20 | 1.1 | +0.04 | 230 [209, 253] | 200 | 1.15 | +0.06 |"
     assert row in markdown
     # no mark: nothing published stands beside it
-    assert "| [my_task](#my_task-mini-scale) | mini | image |" in markdown
+    assert "| [my_task](#my-task-my_task-mini-scale) | mini | image |" in markdown
 
 
 def test_ranges_and_bounds_in_table_1(markdown):
@@ -90,9 +90,9 @@ def test_tasks_stand_in_the_order_of_the_paper(markdown):
         "MNIST (mnist), mini",
         "MNIST (mnist), paper",
         "SVHN (svhn), mini",
-        "atari_pong, mini",
-        "my_task, mini",
-        "noisy_quadratic, mini",
+        "Atari pong (atari_pong), mini",
+        "My task (my_task), mini",
+        "Noisy quadratic (noisy_quadratic), mini",
     ]
 
 
