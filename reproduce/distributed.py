@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import signal
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,6 +18,10 @@ from reproduce.devices import devices_called, held
 
 class RankError(RuntimeError):
     """One of the ranks failed; the message is that of the first to fail."""
+
+
+class RankKilled(RankError):
+    """One of the ranks was killed (SIGKILL): nothing is wrong with the run, and it can go on from its checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ def run_on_ranks(function: Callable[..., Any], ranks: int, device: str, *argumen
     Args:
         device: as trainer.device; "auto" is a GPU for each rank where there are any, of those that no other run holds.
     Raises:
-        RankError: if one of the processes fails.
+        RankError: if one of the processes fails. RankKilled: if one of them is killed.
     """
     devices = devices_called(device)
     if launched_from_outside():
@@ -103,10 +108,12 @@ def started_here(function: Callable[..., Any], ranks: int, devices: Sequence[str
     try:
         return elastic_launch(config, with_process_group)(function, devices, *arguments)[0]
     except ChildFailedError as error:
-        _, failure = error.get_first_failure()
+        # The others fail too when one is killed, and may be seen first.
+        killed = [failure for failure in error.failures.values() if failure.exitcode == -signal.SIGKILL]
+        failure = killed[0] if killed else error.get_first_failure()[1]
         told = failure.message
         text = told["message"] if isinstance(told, dict) else told
-        raise RankError(f"Rank {failure.local_rank} failed: {text}") from error
+        raise (RankKilled if killed else RankError)(f"Rank {failure.local_rank} failed: {text}") from error
     except SignalException as error:  # an Exception to the launcher, which to us is the user's interrupt
         raise KeyboardInterrupt from error
 

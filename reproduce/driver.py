@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from reproduce.adaptive_batch import AdaptiveBatchSizes
 from reproduce.comparison import Comparison
+from reproduce.distributed import RankKilled
 from reproduce.experiment import Experiment
 from reproduce.launched_runs import Overrides
 from reproduce.linear_rule import LinearRule
@@ -150,13 +151,13 @@ def sweep_through(launcher: Any, config: DictConfig, arguments: Sequence[str]) -
         kind = Sweep if config.comparison is None else EXPERIMENTS.get(config.comparison, Comparison)
         experiment = kind(launcher, config, arguments)
         results = experiment.run()
-    except USER_ERRORS as error:
-        sys.exit(f"error: {error}")
-    except BrokenProcessPool:
+    except (BrokenProcessPool, RankKilled):
         sys.exit(
             "error: a process in which runs were trained was killed, as happens when memory is short. All that was "
             "measured is kept: the same command goes on from here. If it happens again, train fewer at once: JOBS=1."
         )
+    except USER_ERRORS as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         print(
             "\nInterrupted. All that was measured is kept: the same command goes on from here.",

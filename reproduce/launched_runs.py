@@ -9,6 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobStatus
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from reproduce.distributed import RankKilled
 from reproduce.progress import Progress
 from reproduce.records import Record, read_record
 from reproduce.run import failure_text, is_complete
@@ -72,6 +73,7 @@ class LaunchedRuns:
 
         Raises:
             ConfigError: if every run so far has failed.
+            RankKilled: if a rank of one was killed, after the others: what comes next depends on what it would show.
         """
         found = {overrides: self.complete_record(overrides) for overrides in wanted}
         missing = [overrides for overrides, record in found.items() if record is None]
@@ -85,6 +87,8 @@ class LaunchedRuns:
             self.launched += len(missing)
             found |= {overrides: self.complete_record(overrides) for overrides in missing}
             for overrides, job in zip(missing, returns, strict=True):
+                if isinstance(job._return_value, RankKilled):
+                    raise job._return_value
                 if job.status == JobStatus.FAILED:
                     self.failures[overrides] = failure_text(job._return_value)
                 elif found[overrides] is None:

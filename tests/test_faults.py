@@ -7,19 +7,27 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import SMALL_QUADRATIC, reproduce
 
 from reproduce.checkpoint import load_checkpoint, save_checkpoint
+from reproduce.distributed import RankKilled, run_on_ranks
 from reproduce.records import RecordError, RecordWriter, read_record
 from reproduce.results import write_json
 
 ONE_ROUND = ["sweep=grid", "sweep.octaves=1", "sweep.spacings=[1]", "sweep.batch_sizes=[16,64]"]
 
 
-def arguments(folder: Path) -> list[str]:
-    sweep = ["-m", "task=noisy_quadratic/mini", *SMALL_QUADRATIC, *ONE_ROUND, "sweep.curvature_samples=0"]
+def arguments(folder: Path, *overrides: str) -> list[str]:
+    sweep = [
+        "-m",
+        "task=noisy_quadratic/mini",
+        *SMALL_QUADRATIC,
+        *(overrides or ONE_ROUND),
+        "sweep.curvature_samples=0",
+    ]
     return [*sweep, "hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
 
 
@@ -73,6 +81,27 @@ def test_a_clock_that_runs_backwards_changes_nothing(tmp_path, undisturbed, monk
     assert "all 6 runs are there already" in again.stdout
     assert measured(tmp_path) == undisturbed
     assert next(clock) < 2e9 - 3600, "nobody asked for the time"
+
+
+@pytest.mark.slow
+def test_no_rate_is_chosen_without_the_run_of_a_killed_rank(tmp_path, monkeypatch):
+    search = arguments(tmp_path / "killed", "sweep=quick", "sweep.batch_sizes=[16,64]")
+    calls = itertools.count(1)
+
+    def killed_once(*run: Any) -> dict:
+        if next(calls) == 4:  # in the second round, of two rates at each batch size
+            raise RankKilled("Rank 1 failed: Signal 9 (SIGKILL) received")
+        return run_on_ranks(*run)
+
+    monkeypatch.setattr("reproduce.run.run_on_ranks", killed_once)
+    reproduce(*search).told("was killed", "the same command goes on from here")
+    assert next(calls) == 7, "the round is ended, and no other begun"
+    again = reproduce(*search)
+    assert again.code == 0, again.stderr
+    assert reproduce(*arguments(tmp_path / "calm", "sweep=quick", "sweep.batch_sizes=[16,64]")).code == 0
+    assert measured(tmp_path / "killed") == measured(tmp_path / "calm")
+    runs = [{path.name for path in tmp_path.glob(f"{sweep}/*/*/runs/*.jsonl")} for sweep in ("calm", "killed")]
+    assert runs[0] == runs[1]
 
 
 def test_a_line_that_was_cut_short_by_a_full_disk_is_written_anew(tmp_path):

@@ -1,5 +1,7 @@
 """1, 2 and 4 gloo ranks: the same samples, the same weights, the same noise scale."""
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from tests_config import mnist_config, quadratic_config
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from reproduce.distributed import Ranks, run_on_ranks
+from reproduce.distributed import RankKilled, Ranks, run_on_ranks
 from reproduce.estimator import NoiseScaleError
 from reproduce.noise_scale import NoiseScale
 from reproduce.probe import probe
@@ -154,6 +156,17 @@ def test_a_whole_run_on_two_ranks_is_recorded_once_with_its_noise_scale(config):
     training = [e["training"] for e in record.evaluations if "training" in e]
     assert sum(t["updates"] for t in training) == 40
     assert run(cfg) == {"kind": "outcome"} | outcome  # again: from the record, without training
+
+
+def killed(ranks: Ranks) -> None:
+    if ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()  # fails on the other rank
+
+
+def test_killed_rank_is_told_from_one_that_failed():
+    with pytest.raises(RankKilled, match="SIGKILL"):
+        run_on_ranks(killed, 2, "cpu")
 
 
 def test_batch_that_ranks_cannot_share_is_told_before_processes_start(config):
