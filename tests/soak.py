@@ -24,8 +24,7 @@ STARTS = 3  # in a row without a kill, after which a sweep has ended
 
 
 def command(folder: Path, ranks: int) -> list[str]:
-    sizes = "[4,16,64]" if ranks == 1 else "[16,64]"  # starting ranks takes seconds, and a run less
-    sweep = ["task=noisy_quadratic/mini", "sweep=quick", f"sweep.batch_sizes={sizes}", "task.goals=[0.4,0.2]"]
+    sweep = ["task=noisy_quadratic/mini", "sweep=quick", "sweep.batch_sizes=[16,64]", "task.goals=[0.4,0.2]"]
     sweep += [f"trainer.ranks={ranks}", "hydra.launcher.n_jobs=2", "trainer.checkpoint_seconds=0.2"]
     return [sys.executable, "-m", "reproduce", "-m", *sweep, f"outputs={folder}", f"results={folder}"]
 

@@ -88,7 +88,7 @@ def trained(tmp_path_factory) -> dict:
     for size in (1, 2, 4):
         for name, make in (("mnist", mnist_config), ("quadratic", quadratic_config)):
             config = OmegaConf.to_container(make(folder, size), resolve=True)
-            steps = STEPS if name == "mnist" else 250
+            steps = STEPS if name == "mnist" else 150
             micro = (1, 2) if name == "mnist" else (1, 2, 8)
             results[size] = results.get(size, []) + [(name, m, config, 64 // size // m, steps) for m in micro]
     out = {}
@@ -132,7 +132,7 @@ def test_every_split_of_one_global_batch_finds_the_same_noise_scale(trained, ran
     task = build_task(config)
     exact = task.exact_moments(64, config.run.learning_rate, 0)
     estimate = trained["quadratic", ranks, micro_batches]["noise"]
-    assert estimate.updates == 250
+    assert estimate.updates == 150
     assert estimate.value == pytest.approx(exact.b_simple, rel=0.1)
     assert estimate.trace == pytest.approx(exact.trace, rel=0.05)
     assert estimate.low * 0.95 <= exact.b_simple <= estimate.high * 1.05
