@@ -21,11 +21,11 @@ from reproduce.devices import devices_called
 from reproduce.distributed import launched_from_outside
 from reproduce.driver import sweep_plan
 from reproduce.launched_runs import n_jobs
-from reproduce.plan_text import format_plan
+from reproduce.plan_text import Planned, format_plan
 from reproduce.report.reading import SummaryError, load_summary
 from reproduce.report.summaries import Summary
 from reproduce.run import failure_text
-from reproduce.sample_cost import SampleCost, sample_cost
+from reproduce.sample_cost import sample_cost
 from reproduce.settings import (
     Budget,
     ConfigError,
@@ -36,7 +36,7 @@ from reproduce.settings import (
 )
 from reproduce.step_times import StepTimes, given, measured
 from reproduce.sweep import SweepPlan
-from reproduce.sweep_cost import SweepCost, measured_steps, sweep_cost
+from reproduce.sweep_cost import measured_steps, sweep_cost
 from reproduce.validation import above, parse, section
 from tasks.task import Task
 
@@ -47,27 +47,6 @@ class PlanSettings:
 
     throughput: float | None = above(0)
     seconds: float = above(0)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A plan with all that it was made of.
-
-    Attributes:
-        settings: of the sweep's first run. device: that was timed, or None where the throughput was given.
-        summary: of an earlier sweep, where its steps were used. jobs: runs at once.
-    """
-
-    task: Task
-    settings: Settings
-    plan: SweepPlan
-    kind: str
-    sample: SampleCost
-    times: StepTimes
-    device: torch.device | None
-    summary: Summary | None
-    cost: SweepCost
-    jobs: int
 
 
 def planned(config: DictConfig, jobs: int = 1) -> Planned:

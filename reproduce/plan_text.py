@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,12 +11,37 @@ from reproduce.report.formatting import count, number, plural
 from reproduce.report.goal_tables import aligned
 
 if TYPE_CHECKING:
-    from reproduce.plan import Planned
-    from reproduce.report.summaries import Sweep
-    from reproduce.sweep_cost import RunsCost
+    from reproduce.report.summaries import Summary, Sweep
+    from reproduce.sample_cost import SampleCost
+    from reproduce.settings import Settings
+    from reproduce.step_times import StepTimes
+    from reproduce.sweep import SweepPlan
+    from reproduce.sweep_cost import RunsCost, SweepCost
+    from tasks.task import Task
 
 HOUR, MINUTE = 3600, 60
 BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with all that it was made of.
+
+    Attributes:
+        settings: of the sweep's first run. device: that was timed, or None where the throughput was given.
+        summary: of an earlier sweep, where its steps were used. jobs: runs at once.
+    """
+
+    task: Task
+    settings: Settings
+    plan: SweepPlan
+    kind: str
+    sample: SampleCost
+    times: StepTimes
+    device: torch.device | None
+    summary: Summary | None
+    cost: SweepCost
+    jobs: int
 
 
 def format_plan(made: Planned) -> str:
