@@ -65,8 +65,8 @@ def test_pruned_search_finds_the_best_points_of_the_plain_grid_for_a_fraction(fo
 
 @pytest.mark.slow
 def test_sweep_on_two_ranks_finds_the_same_steps(folder, quick):
-    """The global batch is the same, so only rounding differs. One run: ranks take seconds to start."""
-    changes = ["sweep=grid", "sweep.octaves=0", "sweep.batch_sizes=[64]", "sweep.curvature_samples=0"]
+    """The global batch is the same, so only rounding differs. One rate a batch size: ranks take seconds to start."""
+    changes = ["sweep=grid", "sweep.octaves=0", "sweep.batch_sizes=[16,256]", "sweep.curvature_samples=0"]
     alone = sweep(folder, *changes)
     two = sweep(folder / "two", *changes, "trainer.ranks=2")
     steps = [[point["steps"] for point in summary["goals"][0]["points"]] for summary in (alone, two)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL_QUADRATIC, reproduce
+from conftest import SMALL_QUADRATIC, reproduce, sweep_small_quadratic
 
 from reproduce.checkpoint import load_checkpoint, save_checkpoint
 from reproduce.distributed import RankKilled, run_on_ranks
@@ -20,14 +20,8 @@ from reproduce.results import write_json
 ONE_ROUND = ["sweep=grid", "sweep.octaves=1", "sweep.spacings=[1]", "sweep.batch_sizes=[16,64]"]
 
 
-def arguments(folder: Path, *overrides: str) -> list[str]:
-    sweep = [
-        "-m",
-        "task=noisy_quadratic/mini",
-        *SMALL_QUADRATIC,
-        *(overrides or ONE_ROUND),
-        "sweep.curvature_samples=0",
-    ]
+def arguments(folder: Path) -> list[str]:
+    sweep = ["-m", "task=noisy_quadratic/mini", *SMALL_QUADRATIC, *ONE_ROUND, "sweep.curvature_samples=0"]
     return [*sweep, "hydra/launcher=basic", f"outputs={folder}", f"results={folder}"]
 
 
@@ -85,7 +79,7 @@ def test_a_clock_that_runs_backwards_changes_nothing(tmp_path, undisturbed, monk
 
 @pytest.mark.slow
 def test_no_rate_is_chosen_without_the_run_of_a_killed_rank(tmp_path, monkeypatch):
-    search = arguments(tmp_path / "killed", "sweep=quick", "sweep.batch_sizes=[16,64]")
+    search = ["sweep=quick", "sweep.batch_sizes=[16,64]", "sweep.curvature_samples=0"]
     calls = itertools.count(1)
 
     def killed_once(*run: Any) -> dict:
@@ -94,11 +88,11 @@ def test_no_rate_is_chosen_without_the_run_of_a_killed_rank(tmp_path, monkeypatc
         return run_on_ranks(*run)
 
     monkeypatch.setattr("reproduce.run.run_on_ranks", killed_once)
-    reproduce(*search).told("was killed", "the same command goes on from here")
+    sweep_small_quadratic(tmp_path / "killed", *search).told("was killed", "the same command goes on from here")
     assert next(calls) == 7, "the round is ended, and no other begun"
-    again = reproduce(*search)
-    assert again.code == 0, again.stderr
-    assert reproduce(*arguments(tmp_path / "calm", "sweep=quick", "sweep.batch_sizes=[16,64]")).code == 0
+    for folder in ("killed", "calm"):
+        ended = sweep_small_quadratic(tmp_path / folder, *search)
+        assert ended.code == 0, ended.stderr
     assert measured(tmp_path / "killed") == measured(tmp_path / "calm")
     runs = [{path.name for path in tmp_path.glob(f"{sweep}/*/*/runs/*.jsonl")} for sweep in ("calm", "killed")]
     assert runs[0] == runs[1]
