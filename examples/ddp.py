@@ -3,6 +3,8 @@
 torchrun --standalone --nproc-per-node 2 examples/ddp.py
 """
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -32,3 +34,4 @@ estimate = noise_scale.estimate()  # collective: on every rank
 if dist.get_rank() == 0:
     print(f"noise scale {estimate}, known: {1 / MEAN**2:.4g}")
 dist.destroy_process_group()
+time.sleep(1)  # until gloo's threads are done with the last tensors: at the interpreter's end they would abort it

@@ -3,6 +3,8 @@
 python examples/lightning_ddp.py
 """
 
+import time
+
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import nn
@@ -48,3 +50,4 @@ trainer.fit(Model(), DataLoader(data, batch_size=64, shuffle=True))
 estimate = callback.noise_scale.estimate()  # collective: on every rank
 if trainer.is_global_zero:
     print(f"noise scale {estimate}, known: {1 / MEAN**2:.4g}")
+time.sleep(1)  # until gloo's threads are done with the last tensors: at the interpreter's end they would abort it

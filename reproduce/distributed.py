@@ -1,5 +1,6 @@
 """Ranks: who we are, starting several on one machine, joining those that a launcher started."""
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -55,12 +56,20 @@ def warn_of_kept_addresses() -> None:
 
 
 def with_process_group(function: Callable[..., Any], devices: Sequence[str], *arguments: Any) -> Any:
-    """Joins the process group that the environment describes, calls function(ranks, *arguments), leaves it."""
+    """Joins the process group that the environment describes, calls function(ranks, *arguments), leaves it.
+
+    Nothing may hold the group afterwards: its threads end with it, and one of gloo's that lets go of a tensor while the
+    interpreter ends aborts the process. torch._dynamo, which DDP imports, takes the group there is for default
+    arguments, so it is imported before there is one.
+    """
+    import torch._dynamo  # seconds, which one process without ranks need not wait for
+
     on = torch.device(devices[int(os.environ.get("LOCAL_RANK", "0")) % len(devices)])
     dist.init_process_group("nccl" if on.type == "cuda" else "gloo")
     try:
         return function(Ranks(dist.get_rank(), dist.get_world_size(), on), *arguments)
     finally:
+        gc.collect()
         dist.destroy_process_group()
 
 

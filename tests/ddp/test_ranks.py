@@ -13,7 +13,7 @@ from tests_config import mnist_config, quadratic_config
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from reproduce.distributed import RankKilled, Ranks, run_on_ranks
+from reproduce.distributed import RankKilled, Ranks, run_on_ranks, with_process_group
 from reproduce.estimator import NoiseScaleError
 from reproduce.noise_scale import NoiseScale
 from reproduce.probe import probe
@@ -156,6 +156,27 @@ def test_a_whole_run_on_two_ranks_is_recorded_once_with_its_noise_scale(config):
     training = [e["training"] for e in record.evaluations if "training" in e]
     assert sum(t["updates"] for t in training) == 40
     assert run(cfg) == {"kind": "outcome"} | outcome  # again: from the record, without training
+
+
+def look_for_threads(rank: int, ports: list[int], config: dict) -> None:
+    """After a process group of a few steps of DDP, and after that of a whole run."""
+    torch.set_num_threads(1)
+    jobs = (lambda: with_process_group(refusals, ["cpu"]), lambda: run(OmegaConf.create(config)))
+    for port, job in zip(ports, jobs, strict=True):
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        job()
+        names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+        assert [name for name in names if "gloo" in name] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are looked up in /proc")
+def test_no_thread_of_gloo_outlives_its_process_group(config):
+    """One that lets go of a tensor while the interpreter ends would abort a process whose run is done."""
+    cfg = config("noisy_quadratic/mini", "trainer.ranks=2", "grid.budget={steps: 4, examples: 0}", batch_size=16)
+    stores = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) for _ in range(2)]
+    ports = [store.port for store in stores]
+    del stores  # closed again, and their ports are free
+    torch.multiprocessing.spawn(look_for_threads, (ports, OmegaConf.to_container(cfg, resolve=True)), nprocs=2)
 
 
 def killed(ranks: Ranks) -> None:
